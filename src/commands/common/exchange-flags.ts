@@ -19,9 +19,9 @@ export const LEARN_HELP =
 
 const HELP = {
   budget: "byte budget of all bodies except small ones; when it is spent, all bodies but the oldest wait",
-  small: "largest small request body in bytes; small bodies have a reserve of their own; 0 = no body is small",
+  small: "largest size of a small request body; small bodies have a reserve of their own; 0 = no body is small",
   reserve: "byte budget of all small bodies",
-  rate: "lowest bytes per second of a request body while memory is short: more than half of the budget or of the reserve is in use, or a body waits. Slower bodies get 408; 0 = no limit",
+  rate: "minimum rate of a request body in bytes per second. While memory is short (more than half of the budget or of the reserve is in use, or a body waits), slower bodies get 408; 0 = no limit",
   window: "how long a request body may stay below --body-min-rate",
 } as const;
 
@@ -109,7 +109,7 @@ function checked(settings: BudgetSettings): BudgetSettings {
 const EVERY = "256";
 const MOST_EVERY = 1_000_000_000;
 const HEADER_HELP =
-  "answer a request with x-sluice-explain: 1 with x-sluice-decision (the number of its decision) and x-sluice-decision-reason, and keep a full record; clients then see the names of endpoints";
+  "let a request ask for its decision by x-sluice-explain: 1; Sluice keeps its full record, and the answer has x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints";
 const EVERY_HELP =
   "keep a full record of one decision in N, for sluice explain --full; 0 = only of those that ask for one";
 

@@ -118,7 +118,7 @@ export const DISPATCH_FLAGS = [
     type: "bool",
     default: "true",
     since: "v0.1",
-    help: "Authentication of /metrics by Kubernetes: not supported, true is an error. /metrics answers every client, /debug only loopback clients.",
+    help: "Authentication of /metrics by Kubernetes: not supported. An explicit true is an error; otherwise /metrics answers every client, /debug only loopback clients.",
   },
   {
     name: "metrics-backlog-poll-interval",

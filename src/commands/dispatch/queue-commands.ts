@@ -27,7 +27,7 @@ export function enqueueCommand(): Command {
     ),
   )
     .option("--queue <name>", "the queue; required if there are several")
-    .option("--result-queue <name>", "the queue of its result, instead of the queue's own")
+    .option("--result-queue <name>", "the result queue of the request, instead of that of its queue")
     .option("--lines", "the input has a request or a payload on every line (JSON Lines)", false)
     .option("--id <id>", "id of the request and its result; default: a random one")
     .option("--endpoint <path>", "path at the gateway, such as /v1/chat/completions, instead of the queue's");

@@ -166,7 +166,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "Serve gRPC health on the ext_proc port, too. Without the flag it is true, but false with --parity v1.5.",
+    help: "Serve gRPC health on the ext_proc port, too. If not given, Sluice serves it, except with --parity v1.5.",
   },
   {
     name: "metrics-endpoint-auth",

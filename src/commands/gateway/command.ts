@@ -46,11 +46,11 @@ export function gatewayCommand(): Command {
       "a built-in profile instead: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release",
     )
     .option("--max-retries <number>", "retries on other endpoints after one fails before its answer", "2")
-    .option("--retry-statuses <list>", "statuses of an answer that cause a retry, comma-separated", "503")
+    .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
     .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
     .option("--pool-name <name>", "the InferencePool; required if there are several")
-    .option("--pool-namespace <namespace>", "its namespace, and that of manifests that name none")
+    .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests that name none")
     .option(
       "--model-matching <mode>",
       "404 for a model name without an InferenceModel: auto, enforce or off",

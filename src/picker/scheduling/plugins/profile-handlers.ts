@@ -27,7 +27,7 @@ const parameters = z.strictObject({
     .string()
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: "must be the name of a header" })
     .default("EPP-Profile")
-    .describe("The request header that names the profile; its case does not count."),
+    .describe("The request header that names the profile; case does not matter."),
   defaultProfile: z
     .string()
     .min(1, { error: "must not be empty" })

@@ -14,7 +14,7 @@ const disaggParameters = z
       .string()
       .default("decode-first")
       .describe(
-        "`decode-first`: the prefill decider sees the choice of the decode profile. `prefill-first`: the prefill profile, if there is one, runs for every request. Case does not count, nor the difference of `-` and `_`.",
+        "`decode-first`: the prefill decider sees the choice of the decode profile. `prefill-first`: the prefill profile, if there is one, runs for every request. Case and the choice of `-` or `_` do not matter.",
       )
       .refine((text) => isPrefillFirst(text) !== undefined, {
         error: ({ input }) => `is ${JSON.stringify(input)}; write decode-first or prefill-first`,

@@ -39,7 +39,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
       await run.stop(signal);
       if (signal !== "SIGINT") continue;
       expect(run.exit?.code).toBe(130);
-      expect(run.stderr).toContain("interrupted; the same command goes on from here");
+      expect(run.stderr).toContain("interrupted; the same command continues from here");
     }
     await desk.gateway.answers();
     const last = await desk.run("batch", input, output, "--queue", "q", "--concurrency", "300");
@@ -91,7 +91,7 @@ describe("a batch whose server dies", () => {
       await server.kill();
       await run.until(
         "the notice",
-        () => run.stderr.split("the batch goes on when that is over").length > (at === 50 ? 1 : 2),
+        () => run.stderr.split("the batch waits until it ends").length > (at === 50 ? 1 : 2),
       );
       await server.restart();
     }
@@ -269,7 +269,7 @@ describe("what is no message", () => {
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");
     expect(results.stdout).toBe('{"id":"a","payload":"x"}\n');
-    expect(results.stderr).toMatch(/an entry was taken from the queue that is no result: result is no JSON/);
+    expect(results.stderr).toMatch(/removed an entry from the queue that is no result: result is no JSON/);
     await desk.close();
   });
 });

@@ -64,7 +64,7 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
     if (journal.record !== undefined && journal.record.inputSha256 !== check.sha256)
       throw new SluiceError(
         "BATCH_CHANGED",
-        `${inputPath} is not what it was when ${outputPath} was begun: give the same file to go on, or another one for the answers`,
+        `${inputPath} has changed since ${outputPath} was begun: give the original input, or another output file`,
       );
     const output = opened(new BatchOutput(outputPath));
     let done = 0;
@@ -104,7 +104,7 @@ function invalid(path: string, bad: number, problems: readonly string[]): Sluice
   return new SluiceError(
     "BATCH_INVALID",
     [
-      `${path} has ${lines}; nothing was submitted. Mend it, or have such lines answered with an error (--skip-invalid)`,
+      `${path} has ${lines}; nothing was submitted. Correct it, or answer such lines with an error (--skip-invalid)`,
       ...[...problems, ...more].map((problem) => `  ${problem}`),
     ].join("\n"),
   );

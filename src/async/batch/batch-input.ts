@@ -47,7 +47,7 @@ export function readBatchLine(text: string): BatchLine | BadLine {
     return { ...known, problem: `url must be a path such as "/v1/chat/completions", not ${shown(url)}` };
   if (!isObject(body)) return { ...known, problem: `body must be an object, not ${shown(body)}` };
   if (body["stream"] === true)
-    return { ...known, problem: "body.stream is true, but answers of a batch are written as a whole: leave it away" };
+    return { ...known, problem: "body.stream is true, but a batch writes each answer as a whole: remove it" };
   const { start, end } = memberRanges(text).get("body")!;
   return { customId: known.customId, url, body: text.slice(start, end) };
 }
@@ -183,10 +183,7 @@ export class BatchInput {
   }
 
   #changed(line: number): SluiceError {
-    return new SluiceError(
-      "BATCH_INPUT",
-      `${this.path} was changed while it was worked on: line ${line} is not what it was`,
-    );
+    return new SluiceError("BATCH_INPUT", `${this.path} changed while the batch ran: line ${line} is different now`);
   }
 }
 

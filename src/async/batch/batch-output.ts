@@ -166,7 +166,7 @@ export class BatchOutput {
     if (ended)
       throw new SluiceError(
         "BATCH_OUTPUT",
-        `${this.path}:${number} is no answer to a line of a batch: name another file, or remove that line (what it answered is asked for again)`,
+        `${this.path}:${number} is no answer to a line of a batch: name another file, or remove that line; the batch then requests its answer again`,
       );
     this.#cut(start);
     this.#size = start;

@@ -84,7 +84,7 @@ describe("BatchWatch", () => {
   it("tells retries and lost requests from those; what is not known is no reason", async () => {
     for (const [over, wanted] of [
       [{ retries: 7 }, /7 requests wait to be tried again; does the gateway answer\?/],
-      [{}, /^3 requests are in no queue any more/],
+      [{}, /^3 requests left their queue without a result/],
       [{ waiting: Number.NaN, claimed: Number.NaN, retries: Number.NaN }, undefined],
     ] as const) {
       const { watch: watched, figures, said } = watch();

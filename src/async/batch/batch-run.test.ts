@@ -146,7 +146,7 @@ describe("BatchRun", () => {
       await h.finish(run);
       expect(h.answers().size).toBe(100);
       expect(new Set(h.gateway.ids).size).toBe(h.gateway.ids.length);
-      expect(run.notices.filter((text) => text.includes("the batch goes on when that is over"))).toHaveLength(1);
+      expect(run.notices.filter((text) => text.includes("the batch waits until it ends"))).toHaveLength(1);
     }
   });
 
@@ -280,7 +280,7 @@ describe("going on after any end", () => {
     await h.run(100);
     await h.producer.clearRequestQueue();
     await h.run(10_000);
-    expect(first.notices).toEqual([expect.stringMatching(/^5 requests are in no queue any more/)]);
+    expect(first.notices).toEqual([expect.stringMatching(/^5 requests left their queue without a result/)]);
     first.abort.abort(new Error("stop"));
     await h.finish(first);
     h.start();

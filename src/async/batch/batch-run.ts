@@ -159,7 +159,7 @@ export class BatchRun {
       const result = readResult(text);
       const line = result === undefined ? undefined : this.#lineOf(result.id);
       if (result === undefined || line === undefined)
-        notice("an entry of the batch's result queue that is no result of it was thrown away");
+        notice("dropped an entry of the batch's result queue: it is no result of this batch");
       else if (files.input.index.state(line) === OPEN) answers.push(this.#answer(line, result));
     }
     files.output.append(answers);
@@ -252,7 +252,7 @@ export class BatchRun {
   /** Waits when the broker is away. @throws every other error */
   async #bear(error: unknown, signal: AbortSignal): Promise<void> {
     if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
-    if (!this.#away) this.#options.notice(`${error.message}; the batch goes on when that is over`);
+    if (!this.#away) this.#options.notice(`${error.message}; the batch waits until it ends`);
     this.#away = true;
     await delay(this.#options.clock, AWAY, signal);
   }

@@ -54,7 +54,7 @@ export function runBatch(options: BatchOptions): Promise<number> {
         files.close();
       }
     },
-    () => screen.tell("interrupted; the same command goes on from here"),
+    () => screen.tell("interrupted; the same command continues from here"),
   );
 }
 
@@ -71,7 +71,7 @@ async function withFiles(
     try {
       const record = await recordOf(files, place, options);
       if (files.done > 0 || files.journal.submitted > 0)
-        screen.tell(`going on: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
+        screen.tell(`continuing: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
       await run(files, place, record, options, deadline, figures, screen, signal);
     } finally {
       place.close();

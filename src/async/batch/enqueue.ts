@@ -132,10 +132,7 @@ async function readAll(input: string | undefined): Promise<string> {
 
 async function* open(input: string | undefined): AsyncGenerator<Buffer> {
   if (input === undefined && process.stdin.isTTY)
-    throw new SluiceError(
-      "FLAG_MISSING",
-      "what is to be submitted? Give a file, - for standard input, or a JSON object",
-    );
+    throw new SluiceError("FLAG_MISSING", "the input is missing: give a file, - for standard input, or a JSON object");
   try {
     yield* (input === undefined || input === "-" ? process.stdin : createReadStream(input)) as AsyncIterable<Buffer>;
   } catch (cause) {

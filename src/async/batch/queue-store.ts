@@ -105,7 +105,7 @@ export class QueueStore {
       return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name one with --queue, or give --config`);
     const list = `it has ${known.join(", ")}`;
     if (wanted === undefined) return new SluiceError("QUEUE_UNKNOWN", `which queue of ${place}? ${list}; name one`);
-    const hint = this.#source.kind === "sqlite" ? "; one that nothing was ever put into is only known to --config" : "";
+    const hint = this.#source.kind === "sqlite" ? "; only --config knows a queue that never had a message" : "";
     return new SluiceError(
       "QUEUE_UNKNOWN",
       `there is no queue ${JSON.stringify(wanted)} in ${place}; ${list}${hint}${didYouMean(wanted, known)}`,
@@ -129,7 +129,7 @@ export async function openQueueStore(source: QueueStoreLocation, create: boolean
       throw new SluiceError(
         "QUEUE_TRANSPORT",
         settings.transport === "redis-pubsub"
-          ? `${source.path}: the transport redis-pubsub keeps nothing that could be looked at or waited for; this needs sqlite or redis-sortedset`
+          ? `${source.path}: the transport redis-pubsub stores no messages; this command needs sqlite or redis-sortedset`
           : `${source.path}: queues of Google Pub/Sub are used with Google's own clients (gcloud pubsub); this needs sqlite or redis-sortedset`,
       );
     }

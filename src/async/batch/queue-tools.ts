@@ -85,7 +85,7 @@ export function cancelRequests(source: QueueStoreLocation, ids: readonly string[
       await producer.close();
     }
     tell(
-      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: a request that was not sent yet ends with CANCELLED; others, and unknown ids, are left alone`,
+      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: requests not sent yet end with CANCELLED; the command does not affect others, or unknown ids`,
     );
   });
 }

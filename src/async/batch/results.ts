@@ -57,7 +57,7 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
       result = await nextResult(producer, options, signal, realClock);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "RESULT_INVALID") throw error;
-      tell(`an entry was taken from the queue that is no result: ${error.message}`);
+      tell(`removed an entry from the queue that is no result: ${error.message}`);
       continue;
     }
     if (result === undefined) break;
@@ -66,7 +66,7 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
   }
   if (taken >= count || options.count === undefined) return 0;
   tell(
-    `${taken} of ${count} results came${options.timeout > 0 ? ` before ${options.timeout / 1000} s went by without one` : ""}`,
+    `${taken} of ${count} results came${options.timeout > 0 ? `; then none came for ${options.timeout / 1000} s` : ""}`,
   );
   return 1;
 }

@@ -119,7 +119,7 @@ export class BrokerHealth {
     else
       this.#log.error(
         { problem, failing: [...this.#failures.keys()].slice(0, 20) },
-        "not ready: requests cannot be claimed, or results cannot be written; requests in hand stay here and are tried again",
+        "not ready: requests cannot be claimed, or results cannot be written; this process keeps the requests it has claimed, and tries again",
       );
   }
 }

@@ -39,7 +39,7 @@ interface State {
 /** All states and transitions of a consumer. */
 export const STATES = {
   flowing: {
-    because: "messages go out as workers are free",
+    because: "messages go out as workers become free",
     on: {
       "claim begun": "claiming",
       "no room": "full",
@@ -49,7 +49,7 @@ export const STATES = {
     },
   },
   claiming: {
-    because: "the broker is asked for messages, or the gate about those that came",
+    because: "waits for messages of the broker, or for the verdict of the gate",
     on: {
       "more waits": "flowing",
       "nothing waits": "empty",
@@ -67,11 +67,11 @@ export const STATES = {
     on: { announced: "flowing", due: "flowing", "no fit": "blocked", "gate failed": "failing", stop: "stopped" },
   },
   full: {
-    because: "what runs is all that may, or too many results wait to be written",
+    because: "the requests in flight use the whole capacity, or too many results wait to be written",
     on: { "claim begun": "claiming", due: "flowing", "no fit": "blocked", "gate failed": "failing", stop: "stopped" },
   },
   blocked: {
-    because: "the next message does not fit, or its gate has no room for it, until something that runs ends",
+    because: "the next message does not fit, or its gate has no room for it, until a request in flight ends",
     on: { "room freed": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
   },
   closed: {
@@ -83,7 +83,7 @@ export const STATES = {
     on: { due: "flowing", stop: "stopped" },
   },
   unavailable: {
-    because: "the broker cannot be asked",
+    because: "the broker does not answer",
     on: { due: "flowing", stop: "stopped" },
   },
   stopped: {

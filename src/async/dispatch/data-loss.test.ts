@@ -73,7 +73,11 @@ describe("a store that loses everything under a dispatcher", () => {
     expect(harness.metric("results_fenced_total", 'reason="taken"')).toBe(8);
     expect(harness.metric("results_recovered_total")).toBeNaN();
     expect(lines).toEqual([
-      { level: "warn", fields: { count: 8, queues: { q: 8 } }, message: expect.stringContaining("taken them over") },
+      {
+        level: "warn",
+        fields: { count: 8, queues: { q: 8 } },
+        message: expect.stringContaining("taken over their messages"),
+      },
     ]);
   });
 

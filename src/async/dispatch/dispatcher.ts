@@ -59,9 +59,9 @@ const MOVE_AGAIN = 1000;
 const DROPPED = {
   fenced: {
     reason: "taken",
-    message: "what came of messages was dropped: other processes have taken them over",
+    message: "outcomes were dropped: other processes have taken over their messages",
   },
-  answered: { reason: "answered", message: "what came of messages was dropped: they have their results already" },
+  answered: { reason: "answered", message: "outcomes were dropped: their messages already have results" },
 } as const;
 
 /** A queue's consumer and the pool that it works for. */
@@ -132,7 +132,7 @@ export class Dispatcher {
       onLost: (claim) =>
         this.#summed.add(
           "warn",
-          "leases were lost: other processes have their messages now, and what comes of them here is dropped",
+          "leases were lost: other processes have their messages now; this process drops their outcomes",
           claim.queue.name,
         ),
       onReleaseFailed: (problem, gate) =>
@@ -172,14 +172,14 @@ export class Dispatcher {
       },
       reclaimed: (queue, count) => {
         this.#of(queue).consumer.series.reclaimed(count);
-        log.info({ queue: queue.name, count }, "leases ran out; their messages are queued again");
+        log.info({ queue: queue.name, count }, "leases expired; their messages are queued again");
       },
       writeRetried: () => this.#options.metrics.redisWriteRetriesTotal.with().inc(),
       forgotten: (queue, count) => {
         this.#of(queue).consumer.series.leasesRecovered(count);
         this.#summed.add(
           "error",
-          "the store has lost data: messages in hand that it has forgotten are kept, and their results are written as recovered",
+          "the store has lost data: this process keeps the messages it has claimed, and marks their results as recovered",
           queue.name,
           count,
         );
@@ -219,7 +219,7 @@ export class Dispatcher {
     if (this.writer.pending > 0)
       log.error(
         { pending: this.writer.pending },
-        "the broker is away: what is not written comes back when its leases run out",
+        "the broker is away: messages without a written outcome return to their queues when their leases expire",
       );
     this.#leases.stop();
     this.#summed.flush();

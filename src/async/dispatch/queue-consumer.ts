@@ -237,7 +237,7 @@ export class QueueConsumer implements QueueView {
     try {
       event = await this.#claimed(action, claim);
     } catch (error) {
-      this.#options.log.error({ queue: this.queue.name, err: error }, "a claim went wrong; it is tried again");
+      this.#options.log.error({ queue: this.queue.name, err: error }, "a claim failed; trying again");
       this.admission.spare();
     }
     this.#claim = undefined;
@@ -267,7 +267,7 @@ export class QueueConsumer implements QueueView {
       result = await broker.claim(this.queue, { max, expired: EXPIRED_PER_CLAIM });
     } catch (error) {
       this.admission.spare();
-      log.debug({ queue: this.queue.name, problem: messageOf(error) }, "the broker cannot be asked for work");
+      log.debug({ queue: this.queue.name, problem: messageOf(error) }, "messages cannot be claimed");
       return "broker away";
     }
     time.heard(result.time, this.#askedAt);

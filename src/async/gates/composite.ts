@@ -108,7 +108,8 @@ class Taken implements Reservations {
 
 export const compositeGate = defineGate({
   type: "composite",
-  describe: "Lets a message pass when all its gates do, asked in their order; its budget is the smallest of theirs.",
+  describe:
+    "Lets a message pass if all of its gates do, in the order of the list. Its budget is the smallest of their budgets.",
   parameters: z.strictObject({
     gates: gateListParameter().describe(
       "The gates, each with `gate_type` and `gate_params`; an empty list lets everything pass.",
@@ -140,9 +141,9 @@ function patient(verdict: GateVerdict): GateVerdict {
 
 export const waitOnRefuseGate = defineGate({
   type: "wait-on-refuse",
-  describe: "Lets messages wait where the gate inside would refuse them.",
+  describe: "Lets messages wait if the inner gate would refuse them.",
   parameters: z.strictObject({
-    gate: gateParameter().describe("The gate inside, with `gate_type` and `gate_params`."),
+    gate: gateParameter().describe("The inner gate, with `gate_type` and `gate_params`."),
   }),
   create: (parameters, context) => waitOnRefuse(context.gate(parameters.gate)),
 });
@@ -192,10 +193,10 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
 export const tierPriorityAdmissionGate = defineGate({
   type: "tier-priority-admission",
   describe:
-    "When the gate inside has no room, lets reserved work wait, ends interactive overflow with status 429 and refuses the rest.",
+    "While the inner gate has no room: reserved messages wait, interactive overflow ends with 429, others return to their queue.",
   parameters: z.strictObject({
-    saturation_gate: stringParameter().describe("Type of the gate that says whether there is room."),
-    saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of that gate."),
+    saturation_gate: stringParameter().describe("Type of the inner gate, which says whether there is room."),
+    saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of the inner gate."),
     tier_label: stringParameter({ default: "tier" }).describe("Label of the message that names its tier."),
   }),
   create: (parameters, context) =>

@@ -15,20 +15,22 @@ import { floatParameter, stringParameter, textMapParameter } from "./parameters.
 export const endpointScrapeGate = defineGate({
   type: "endpoint-scrape",
   shared: true,
-  describe: "Open as far as a load that it reads from a metrics page leaves capacity free; needs no Prometheus.",
+  describe: "Open as far as capacity is free, by a load on a metrics page. Needs no Prometheus.",
   parameters: z
     .strictObject({
       url: stringParameter().describe("Address of the page with the load."),
-      metric: stringParameter().describe("Name of the load: a count, or with `max_count_per_pod` 0 a saturation."),
+      metric: stringParameter().describe("Metric of the load: a count, or with `max_count_per_pod` 0 a saturation."),
       labels: textMapParameter().describe("Labels that a sample of the load must have."),
       max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
-        "The load that one model server takes; 0 = the metric is a saturation from 0 to 1.",
+        "Highest load of one model server; 0 = the metric is a saturation from 0 to 1.",
       ),
       baseline: baselineParameter(0),
       fallback: fallbackParameter,
       pods_url: stringParameter({ optional: true }).describe("Address of the page with the number of model servers."),
-      pods_metric: stringParameter({ optional: true }).describe("Name of that number; without it there is one."),
-      pods_labels: textMapParameter().describe("Labels that a sample of that number must have."),
+      pods_metric: stringParameter({ optional: true }).describe(
+        "Metric with the number of model servers; without it the number is 1.",
+      ),
+      pods_labels: textMapParameter().describe("Labels that a sample of `pods_metric` must have."),
       ...METRIC_PARAMETERS,
     })
     .superRefine((parameters, context) => {

@@ -22,7 +22,7 @@ const SOURCE = "a metric source with `type` and perhaps `parameters`";
 export const metricBudgetGate = defineGate({
   type: "metric-budget",
   shared: true,
-  describe: "Open as far as any metric source says: the generic form of the metric gates.",
+  describe: "Open as far as the figure of a metric source allows: the generic form of the metric gates.",
   parameters: z
     .strictObject({
       source: objectParameter().pipe(source).describe(`Where the figure comes from: ${SOURCE}.`),
@@ -30,7 +30,7 @@ export const metricBudgetGate = defineGate({
         "Meaning of the figure: the share of the capacity that is free, or the share that is taken.",
       ),
       kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
-        "Whether work that runs shows in the figure, or only work that waits.",
+        "Whether the figure includes running work, or only waiting work.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,

@@ -6,10 +6,10 @@ import { canonical, choiceParameter, durationParameter, floatParameter, stringPa
 /** Parameters that Sluice adds to the reference's, for every gate that reads a metric (async-processor 2.7). */
 export const METRIC_PARAMETERS = {
   max_sample_age: durationParameter({ default: "60s", moreThan: 0 }).describe(
-    "A sample older than this cannot be believed; must be above `metric_lag`.",
+    "The gate does not use samples older than this; must be above `metric_lag`.",
   ),
   metric_lag: durationParameter({ default: "15s" }).describe(
-    "How much older than its evaluation an answer counts as when nothing tells the time of its samples.",
+    "Assumed age of the samples when the query was evaluated, if nothing gives their time.",
   ),
   unit: choiceParameter(["requests", "tokens", "bytes"], { default: "requests" }).describe(
     "Unit of the capacity. The tokens of a request are those of its prompt text and the most tokens of its answer. Answers teach the bytes per token of a model; before the first answer it is 4.",
@@ -22,7 +22,7 @@ export const METRIC_PARAMETERS = {
 export const poolParameter = stringParameter().describe("Name of the InferencePool.");
 export const namespaceParameter = stringParameter({ optional: true }).describe("Namespace that the series must have.");
 export const fallbackParameter = floatParameter({ default: 0 }).describe(
-  "Budget above the baseline while the metric cannot be read, 0 to 1; 0 = closed.",
+  "Budget above the baseline while the metric is unreadable, 0 to 1; 0 = closed.",
 );
 /** @param share the reserved baseline unless given */
 export const baselineParameter = (share: number) =>

@@ -27,10 +27,10 @@ export const prometheusSaturationGate = defineGate({
       pool: poolParameter,
       namespace: namespaceParameter,
       threshold: floatParameter({ default: 0.8, moreThan: 0, max: 1 }).describe(
-        "Saturation from which on the gate is closed, above 0 and at most 1.",
+        "Saturation at which the gate closes, above 0 and at most 1.",
       ),
       fallback: floatParameter({ default: 1 }).describe(
-        "Saturation that is assumed while the metric cannot be read; from `threshold` up the gate is closed then.",
+        "Assumed saturation while the metric is unreadable; from `threshold` up it closes the gate.",
       ),
       ...METRIC_PARAMETERS,
     })
@@ -63,10 +63,12 @@ export const prometheusSaturationGate = defineGate({
 export const prometheusQueryGate = defineGate({
   type: "prometheus-query",
   shared: true,
-  describe: "Open as far as a PromQL query of your own says, from 0 to 1.",
+  describe: "Open as far as your own PromQL query says, from 0 to 1.",
   parameters: z
     .strictObject({
-      query: stringParameter().describe("PromQL, sent as it is; gives the budget: closed at 0 and below, all at 1."),
+      query: stringParameter().describe(
+        "PromQL, sent unchanged. Its result is the budget: 0 and below = closed, 1 = everything is free.",
+      ),
       fallback: fallbackParameter,
       pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
       ...METRIC_PARAMETERS,
@@ -101,7 +103,7 @@ const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
 export const prometheusBudgetGate = defineGate({
   type: "prometheus-budget",
   shared: true,
-  describe: "Open as far as the queues of a pool, or else its running requests, leave capacity free.",
+  describe: "Open as far as capacity is free, by the queues of a pool or else by its running requests.",
   parameters: z
     .strictObject({
       pool: poolParameter,
@@ -115,7 +117,7 @@ export const prometheusBudgetGate = defineGate({
         "Capacity of one ready model server in `unit`; default `max_concurrency` with unit `requests`.",
       ),
       robust: booleanParameter({ default: false }).describe(
-        "Takes the largest of several series of ready pods, as several Endpoint Picker replicas publish them.",
+        "Use the largest of several series of ready pods, which several Endpoint Picker replicas publish.",
       ),
       ...METRIC_PARAMETERS,
     })

@@ -19,10 +19,10 @@ export const CONNECTION_PARAMETERS = {
     "Environment variable that holds the server's password, with `address`.",
   ),
   tls: booleanParameter({ default: false }).describe(
-    "Whether the server at `address` is reached by TLS; one of the files below says so too.",
+    "Connect to `address` with TLS; each file below has the same effect.",
   ),
   tls_ca_file: stringParameter({ default: "" }).describe(
-    "PEM file of the authorities that the server's certificate is checked with, instead of the system's.",
+    "PEM file of the authorities that may sign the server's certificate, instead of the system's.",
   ),
   tls_cert_file: stringParameter({ default: "" }).describe("PEM file of the client certificate; needs `tls_key_file`."),
   tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),

@@ -163,20 +163,20 @@ export const redisQuotaGate = defineGate({
   type: "redis-quota",
   shared: true,
   describe:
-    "Lets a message pass while the quota of its attribute's value, kept in Redis for all processes, is not used up.",
+    "Lets a message pass while the quota for the value of its attribute has room. All processes share the quotas in Redis.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
     attribute: stringParameter({ default: "userid" }).describe(
-      "Key of the message's metadata whose values have a quota each.",
+      "Metadata key of a message; each of its values has a quota.",
     ),
     mode: choiceParameter(["rate-limit", "concurrency"], { default: "rate-limit" }).describe(
       "`rate-limit` counts messages within a sliding window, `concurrency` those in flight.",
     ),
     limit: intParameter({ min: 1 }).describe("Messages per window or in flight, from 1 up."),
     window: durationParameter({ default: "1m", moreThan: 0 }).describe(
-      "Length of the window; in mode `concurrency` how long the places of a process that died stay taken.",
+      "Length of the window. In mode `concurrency`: time until the places of a dead process are free.",
     ),
-    prefix: stringParameter({ default: "quota:" }).describe("Begin of the Redis keys; `<attribute>:<value>` follows."),
+    prefix: stringParameter({ default: "quota:" }).describe("Prefix of the Redis keys; `<attribute>:<value>` follows."),
     gating_mode: choiceParameter(["blocking", "classifying"], { default: "blocking" }).describe(
       "`blocking` refuses messages over the quota; `classifying` labels messages `reserved` or `overflow` and lets all pass.",
     ),

@@ -147,12 +147,12 @@ export const redisGate = defineGate({
   type: "redis",
   shared: true,
   describe:
-    "Keeps the share of the workers busy that a number from 0 to 1 under a Redis key says: 0.5 lets half of them have a request in flight. Closed while it cannot be read.",
+    "Keeps a share of the workers busy: the number from 0 to 1 under a Redis key. 0.5 lets half of the workers have a request in flight. Closed while the number is unreadable.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
     budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The key that holds the share."),
     missing_budget: floatParameter({ optional: true, min: 0, max: 1 }).describe(
-      "Share while there is no such key; without it a missing key closes the gate.",
+      "Share while the key is missing; without this parameter a missing key closes the gate.",
     ),
   }),
   create(parameters, context) {

@@ -60,7 +60,7 @@ describe("FolderWatch", () => {
     const { watch, state } = setUp({ clock, folder: join(folder, "later") });
     await watch.start("1");
     expect(state.unwatchable).toHaveLength(1);
-    expect(state.unwatchable[0]).toMatch(/^cannot watch .*later, looking every 5 s instead: /);
+    expect(state.unwatchable[0]).toMatch(/^cannot watch .*later, checking every 5 s instead: /);
     state.signature = "2";
     await clock.advanceAsync(4999);
     expect(state.changes).toEqual([]);

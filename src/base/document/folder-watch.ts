@@ -61,7 +61,7 @@ export class FolderWatch {
       this.#watcher = undefined;
       if (this.#toldUnwatchable) return;
       this.#toldUnwatchable = true;
-      const every = `looking every ${LOOK_AGAIN / 1000} s instead`;
+      const every = `checking every ${LOOK_AGAIN / 1000} s instead`;
       this.#options.unwatchable(`cannot watch ${this.#options.folder}, ${every}: ${messageOf(error)}`);
     };
     try {

@@ -83,7 +83,7 @@ describe("following a certificate (E-126, D-30)", () => {
     expect(used).toEqual([]);
     clock.advance(1);
     expect(used).toEqual([pairs[1]]);
-    expect(lines).toEqual(["info: certificate: new connections are shown the new one"]);
+    expect(lines).toEqual(["info: certificate: new connections get the new pair"]);
   });
 
   it("keeps the old pair when the new one is broken, says so once, and takes the next good one", async () => {
@@ -102,7 +102,7 @@ describe("following a certificate (E-126, D-30)", () => {
     write(directory, pairs[1]!);
     await settle();
     expect(used).toEqual([pairs[1]]);
-    expect(lines.at(-1)).toBe("info: certificate: new connections are shown the new one");
+    expect(lines.at(-1)).toBe("info: certificate: new connections get the new pair");
   });
 
   it("says when the files are put right again without any change", async () => {
@@ -152,7 +152,7 @@ describe("following a certificate (E-126, D-30)", () => {
       clock,
       log: { ...log, info() {} },
     });
-    expect(lines).toEqual(["certificate: the directory cannot be watched, it is looked at every 60 s instead"]);
+    expect(lines).toEqual(["certificate: the directory cannot be watched; checking it every 60 s instead"]);
     write(directory, pairs[2]!);
     clock.advance(60_000);
     expect(used).toEqual([pairs[2]]);

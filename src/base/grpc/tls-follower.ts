@@ -13,13 +13,13 @@ export const FOLLOWED = {
   pair: {
     name: "certificate",
     again: "the files hold the pair in use again",
-    used: "new connections are shown the new one",
+    used: "new connections get the new pair",
     kept: "the new pair is not usable, the old one stays in use",
   },
   clientCa: {
     name: "client authorities",
     again: "the file holds those in use again",
-    used: "new connections are judged by the new ones",
+    used: "they apply to new connections",
     kept: "the new ones are not usable, the old ones stay in use",
   },
 } as const;
@@ -77,7 +77,7 @@ export class TlsFollower<T> {
       this.#watcher = undefined;
       log.warn(
         { directory, cause: messageOf(error) },
-        `${what.name}: the directory cannot be watched, it is looked at every ${LOOK_AGAIN / 1000} s instead`,
+        `${what.name}: the directory cannot be watched; checking it every ${LOOK_AGAIN / 1000} s instead`,
       );
     };
     try {

@@ -92,7 +92,7 @@ export const DISPATCH_METRICS = {
   poolWorkerLimit: {
     type: "gauge",
     name: "llm_d_async_async_pool_worker_limit",
-    help: "Workers of the pool: requests it sends at the same time at most.",
+    help: "Workers of the pool: the most requests that it sends at a time.",
     labels: ["pool_name"],
     maxSeries: MAX_QUEUES,
   },
@@ -120,7 +120,7 @@ export const DISPATCH_METRICS = {
   gateMetricSourceAvailable: {
     type: "gauge",
     name: "llm_d_async_async_gate_metric_source_available",
-    help: "1 when the source of a metric gate gave a figure that can be believed, else 0.",
+    help: "1 while the source of a metric gate is readable and its figure is recent enough, else 0.",
     labels: GATE,
     maxSeries: MAX_QUEUES,
   },
@@ -161,7 +161,7 @@ export const DISPATCH_METRICS = {
   claimsReclaimedTotal: {
     type: "counter",
     name: "llm_d_async_async_claims_reclaimed_total",
-    help: "Messages queued again because somebody's lease ran out.",
+    help: "Messages queued again because a lease on them expired.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
@@ -175,21 +175,21 @@ export const DISPATCH_METRICS = {
   resultsRecoveredTotal: {
     type: "counter",
     name: "llm_d_async_async_results_recovered_total",
-    help: "Outcomes written although the broker had lost their messages with other data.",
+    help: "Outcomes written to a store that had lost their messages.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
   leasesRecoveredTotal: {
     type: "counter",
     name: "llm_d_async_async_leases_recovered_total",
-    help: "Leases of this process that the broker had lost with other data, and whose messages stayed in hand.",
+    help: "Leases that the store lost; this process kept their messages.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
   deadLetteredTotal: {
     type: "counter",
     name: "llm_d_async_async_dead_lettered_total",
-    help: "Entries put among the dead letters.",
+    help: "Entries that became dead letters.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },

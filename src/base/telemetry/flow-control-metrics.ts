@@ -23,7 +23,7 @@ export const FLOW_CONTROL_METRICS = {
   queueDuration: {
     type: "histogram",
     name: "llm_d_epp_flow_control_request_queue_duration_seconds",
-    help: "[ALPHA] Seconds that a request spent in flow control, by how that ended.",
+    help: "[ALPHA] Seconds that a request spent in flow control, by outcome.",
     labels: ["fairness_id", "priority", "outcome", "inference_pool", "model_name", "target_model_name"],
     maxSeries: OUTCOMES * MAX_QUEUE_SERIES,
     buckets: QUEUE,
@@ -57,7 +57,7 @@ export const FLOW_CONTROL_METRICS = {
   queueBytes: {
     type: "gauge",
     name: "llm_d_epp_flow_control_queue_bytes",
-    help: "[ALPHA] Bytes of the bodies of these requests.",
+    help: "[ALPHA] Bytes of the bodies of requests in flow control.",
     labels: QUEUED,
     maxSeries: MAX_QUEUE_SERIES,
     twins: older("queue_bytes"),
@@ -72,7 +72,7 @@ export const FLOW_CONTROL_METRICS = {
   staleEndpoints: {
     type: "gauge",
     name: "llm_d_epp_flow_control_stale_endpoints",
-    help: "[ALPHA] Endpoints that the detector counted as saturated for want of fresh metrics.",
+    help: "[ALPHA] Endpoints that the detector counted as saturated because their metrics are not fresh.",
     labels: ["detector"],
   },
   capacityUtilizationRequests: {
@@ -118,7 +118,7 @@ export const FLOW_CONTROL_METRICS = {
   revocationsTotal: {
     type: "counter",
     name: "llm_d_epp_flow_control_revocations_total",
-    help: "[ALPHA] Revoked requests that have ended (confirmed), or have not within 10 s (timed_out).",
+    help: "[ALPHA] Revoked requests that have ended (confirmed), or that did not end within 10 s (timed_out).",
     labels: ["outcome", "inference_pool"],
   },
   reclaimTarget: {

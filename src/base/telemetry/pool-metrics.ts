@@ -74,14 +74,14 @@ export const POOL_METRICS = {
   inflightRequests: {
     type: "gauge",
     name: "llm_d_epp_inflight_requests",
-    help: "[ALPHA] Requests sent to an endpoint that have not ended, as counted here, by flow.",
+    help: "[ALPHA] Requests that this process has sent to an endpoint and that have not ended, by flow.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
     maxSeries: PER_FLOW,
   },
   inflightTokens: {
     type: "gauge",
     name: "llm_d_epp_inflight_tokens",
-    help: "[ALPHA] Estimated prompt tokens of these requests that the endpoint has yet to compute.",
+    help: "[ALPHA] Estimated prompt tokens of the requests in flight that the endpoint has yet to compute.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
     maxSeries: PER_FLOW,
   },
@@ -116,19 +116,19 @@ export const KUBERNETES_METRICS = {
   kubernetesHeardAge: {
     type: "gauge",
     name: "sluice_kubernetes_heard_age_seconds",
-    help: "Seconds since the API server last said anything about a kind; before its first word, since the start. Routing goes on with the last known state. Absent where the kind does not exist or may not be read.",
+    help: "Seconds since the API server last sent anything about a kind, or since the start. Routing continues with the last known state. Absent for a kind that does not exist or may not be read.",
     labels: ["kind"],
   },
   kubernetesObjects: {
     type: "gauge",
     name: "sluice_kubernetes_objects",
-    help: "Objects of a kind that are known.",
+    help: "Known objects of a kind.",
     labels: ["kind"],
   },
   kubernetesListsTotal: {
     type: "counter",
     name: "sluice_kubernetes_lists_total",
-    help: "Times that all objects of a kind were read; one that rises without end is a watch that cannot be resumed.",
+    help: "Full lists of a kind. A steady rise means that a watch cannot resume.",
     labels: ["kind"],
   },
   kubernetesFailuresTotal: {

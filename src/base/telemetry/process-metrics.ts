@@ -6,13 +6,13 @@ export const WIRE_METRICS = {
   bufferedBytes: {
     type: "gauge",
     name: "sluice_buffered_bytes",
-    help: "Bytes of request and response bodies held in memory at the moment.",
+    help: "Bytes of request and response bodies in memory.",
     labels: [],
   },
   bodyBudgetBytes: {
     type: "gauge",
     name: "sluice_body_budget_bytes",
-    help: "Bytes of bodies held at the moment, by pool: small = the reserve of small request bodies, main = all others.",
+    help: "Bytes of bodies in memory, by pool: small = the reserve of small request bodies, main = all others.",
     labels: ["pool"],
   },
   bodyBudgetLimit: {
@@ -24,7 +24,7 @@ export const WIRE_METRICS = {
   bodyBudgetPaused: {
     type: "gauge",
     name: "sluice_body_budget_paused",
-    help: "Request bodies that are not read at the moment because the budget for bodies is spent.",
+    help: "Request bodies that wait because the byte budget is spent.",
     labels: [],
   },
   extprocStreams: {
@@ -60,7 +60,7 @@ export const WIRE_METRICS = {
   gatewayRetriesTotal: {
     type: "counter",
     name: "sluice_gateway_retries_total",
-    help: "Attempts the gateway repeated on another endpoint, by what ended the one before.",
+    help: "Attempts that the gateway repeated on another endpoint, by the cause of the failure.",
     labels: ["cause"],
   },
   exchangesTotal: {
@@ -106,7 +106,7 @@ export const PROCESS_METRICS = {
   openFds: {
     type: "gauge",
     name: "process_open_fds",
-    help: "Open file descriptors, as counted at the rendering before this one. Linux only.",
+    help: "Open file descriptors at the previous scrape. Linux only.",
     labels: [],
   },
   maxFds: {
@@ -142,19 +142,19 @@ export const PROCESS_METRICS = {
   lagP50: {
     type: "gauge",
     name: "nodejs_eventloop_lag_p50_seconds",
-    help: "Median delay of the event loop since the page before, in seconds.",
+    help: "Median delay of the event loop since the previous scrape, in seconds.",
     labels: [],
   },
   lagP99: {
     type: "gauge",
     name: "nodejs_eventloop_lag_p99_seconds",
-    help: "99th percentile of the delay of the event loop since the page before, in seconds.",
+    help: "99th percentile of the delay of the event loop since the previous scrape, in seconds.",
     labels: [],
   },
   lagMax: {
     type: "gauge",
     name: "sluice_event_loop_lag_seconds",
-    help: "Longest delay of the event loop since the page before, in seconds.",
+    help: "Longest delay of the event loop since the previous scrape, in seconds.",
     labels: [],
   },
 } as const satisfies MetricTable;
@@ -164,13 +164,13 @@ export const CONFIG_METRICS = {
   configInfo: {
     type: "gauge",
     name: "sluice_config_info",
-    help: "1 for the configuration in force, by its fingerprint, which decision records carry as well.",
+    help: "1 for the configuration in force, by its fingerprint, which decision records also have.",
     labels: ["hash"],
   },
   configReloadsTotal: {
     type: "counter",
     name: "sluice_config_reloads_total",
-    help: "Changes of the configuration file, by what came of them: applied, refused.",
+    help: "Changes of the configuration file, by result: applied, refused.",
     labels: ["result"],
   },
   configRefused: {

@@ -87,7 +87,7 @@ export const SCHEDULER_METRICS = {
   pdDecisionTotal: {
     type: "counter",
     name: "llm_d_epp_pd_decision_total",
-    help: "[ALPHA] The same of the deprecated pd-profile-handler: decode-only or prefill-decode.",
+    help: "[ALPHA] Requests by the stages that the deprecated pd-profile-handler chose for them: decode-only or prefill-decode.",
     labels: DECISION,
     maxSeries: 4096,
     twins: [{ name: "llm_d_inference_scheduler_pd_decision_total", labels: ["model_name", "decision_type"] }],

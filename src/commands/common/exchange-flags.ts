@@ -15,15 +15,14 @@ const LEAST_WINDOW = 100;
 
 /** Help of `--learn-bytes-per-token` of `sluice epp` and `sluice gateway`. */
 export const LEARN_HELP =
-  "learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token";
+  "learn the bytes of prompt text per token of each model from answers; false = 4 bytes per token";
 
 const HELP = {
-  budget:
-    "bytes of all bodies held at a time, small ones aside; when they are spent, bodies wait, and the oldest alone goes on",
-  small: "a request body of at most so many bytes never waits for that budget; 0 = none is small",
-  reserve: "bytes of all small bodies held at a time",
-  rate: "least bytes per second of a request body while memory is short: more than half of the budget or of the reserve is in use, or a body waits. Slower bodies get 408; 0 = no limit",
-  window: "how long a request body may bring less than that",
+  budget: "byte budget of all bodies except small ones; when it is spent, all bodies but the oldest wait",
+  small: "largest size of a small request body; small bodies have a reserve of their own; 0 = no body is small",
+  reserve: "byte budget of all small bodies",
+  rate: "minimum rate of a request body in bytes per second. While memory is short (more than half of the budget or of the reserve is in use, or a body waits), slower bodies get 408; 0 = no limit",
+  window: "how long a request body may stay below --body-min-rate",
 } as const;
 
 /** Flags for the bytes of bodies in memory, and for the requests that sluice refuses when the memory is full. */
@@ -110,8 +109,9 @@ function checked(settings: BudgetSettings): BudgetSettings {
 const EVERY = "256";
 const MOST_EVERY = 1_000_000_000;
 const HEADER_HELP =
-  "to a request with x-sluice-explain: 1 answer with x-sluice-decision, the number of the decision, and x-sluice-decision-reason, and record the decision in full; clients then see endpoints by name";
-const EVERY_HELP = "record one decision in so many in full, for sluice explain --full; 0 = only where it is asked for";
+  "let a request ask for its decision by x-sluice-explain: 1; Sluice keeps its full record, and the answer has x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints";
+const EVERY_HELP =
+  "keep a full record of one decision in N, for sluice explain --full; 0 = only of those that ask for one";
 
 /** Flags for the records and the headers that explain decisions. */
 export const EXPLAIN_FLAGS = [

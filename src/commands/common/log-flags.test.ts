@@ -37,6 +37,6 @@ describe("the flags of logging (E-120, E-121)", () => {
 
   it("say that stack traces cannot be chosen", () => {
     const { warnings } = parseGoFlags(["--zap-stacktrace-level=error"], LOG_FLAGS, {});
-    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: an error that is logged carries its own stack"]);
+    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack"]);
   });
 });

@@ -25,14 +25,14 @@ export const LOG_FLAGS = [
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Least important level that is logged; a number from 1 up is a verbosity. Wins over -v.",
+    help: "Lowest level that is logged; a number from 1 up is a verbosity. Wins over -v.",
   },
   {
     name: "zap-devel",
     type: "bool",
     default: "false",
     since: "v0.3",
-    help: "Given and true: --zap-encoder=console, unless that is given, too.",
+    help: "true = --zap-encoder=console, unless --zap-encoder is given.",
   },
   {
     name: "zap-time-encoding",
@@ -40,7 +40,7 @@ export const LOG_FLAGS = [
     choices: ["", "epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"],
     default: "",
     since: "v0.3",
-    help: "How the time of a log line is written; iso8601 when not given.",
+    help: "Format of the time of a log line; default: iso8601.",
   },
   {
     name: "zap-stacktrace-level",
@@ -48,11 +48,11 @@ export const LOG_FLAGS = [
     choices: ["", "info", "error", "panic"],
     default: "",
     since: "v0.3",
-    help: "Level from which lines carry a stack.",
+    help: "Lowest level of lines with a stack.",
     inert: {
       harmless: [""],
       otherwise: "warn",
-      because: "has no effect: an error that is logged carries its own stack",
+      because: "has no effect: a logged error has its own stack",
     },
   },
 ] as const satisfies readonly FlagRow[];

@@ -246,7 +246,7 @@ const ACCEPTED: Readonly<Record<string, { readonly text: string; readonly summar
     "S-63: flowControl=false switches the section off, whatever it refers to": {
       text: `${HEAD}featureGates: [flowControl=false]\n${SCORER}flowControl: {usageLimitPolicyPluginRef: nobody}\n`,
       summary: "profile default: queue-scorer x 1",
-      warns: "without the feature gate flowControl nothing of this section counts but saturationDetector",
+      warns: "without the feature gate flowControl, only saturationDetector has an effect in this section",
     },
     "S-63: flowControl=true, without a section": {
       text: `${HEAD}featureGates: [flowControl=true]\n${SCORER}`,

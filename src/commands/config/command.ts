@@ -15,7 +15,7 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
-    .option("--schema", "print the JSON Schema of such files, for editors, instead", false)
+    .option("--schema", "print the JSON Schema of the files for editors, and check nothing", false)
     .action(async (files: readonly string[], flags: ValidateFlags) => {
       const { configSchemaText, validateConfig } = await import("./config-tools.ts");
       if (flags.schema) {
@@ -46,11 +46,11 @@ interface ExplainConfigFlags {
 
 /** `sluice explain-config`: prints the configuration that a file puts in force, in full, with the source of each value. */
 export function explainConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("explain-config", "print what an EndpointPickerConfig amounts to, and where each value comes from")
+  return command("explain-config", "print every value in force of an EndpointPickerConfig, and where it comes from")
     .argument("<file>", "YAML or JSON; - = standard input")
     .option(
       "--json",
-      "as one JSON object: config, origins by path, automatic, producers, reads, weights, warnings",
+      "print one JSON object: config, origins by path, automatic, producers, reads, weights, warnings",
       false,
     )
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)

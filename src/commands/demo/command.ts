@@ -21,7 +21,7 @@ export function demoCommand(): Command {
   return command("demo", "simulated model servers, the gateway and live traffic: watch requests go where they should")
     .option("--servers <number>", "simulated model servers", "3")
     .option("--async", "with a backlog in a queue, which yields to realtime traffic and catches up", false)
-    .option("--duration <time>", "all of it, for example 20s; without it the demo stays until Ctrl-C")
+    .option("--duration <time>", "length of the demo, for example 20s; without it the demo runs until Ctrl-C")
     .option("--json", "progress on stderr, one line of figures on stdout at the end", false)
     .option("--seed <number>", "the same seed gives the same requests", "1")
     .option("--kill-at <time>", "kill one server this long after the start, for example 14s; it returns after 3 s")

@@ -18,7 +18,7 @@ const DISPATCH_LOG_FLAGS = [
     help: "Log lines as JSON, or with tabs between the parts; console unless --zap-devel=false.",
   },
   { ...LEVEL, ...FIRST },
-  { ...DEVEL, ...FIRST, default: "true", help: "False: --zap-encoder=json, unless that is given, too." },
+  { ...DEVEL, ...FIRST, default: "true", help: "false = --zap-encoder=json, unless --zap-encoder is given." },
   { ...TIME, ...FIRST },
   { ...STACKTRACE, ...FIRST },
 ] as const satisfies readonly FlagRow[];
@@ -37,7 +37,7 @@ export const DISPATCH_FLAGS = [
     type: "string",
     default: "redis-pubsub",
     since: "HEAD",
-    help: "Where the queues are. redis-pubsub is the reference's default, and the one that keeps nothing; sqlite is a file of its own.",
+    help: "Where the queues are. redis-pubsub, the reference's default, stores no messages; sqlite keeps the queues in a file.",
   },
   {
     name: "transport-config",
@@ -47,7 +47,12 @@ export const DISPATCH_FLAGS = [
     since: "HEAD",
     help: "Configuration of the transport, as JSON or YAML.",
   },
-  { ...FILE, name: "transport-config-file", since: "HEAD", help: "The same in a file; one of the two is needed." },
+  {
+    ...FILE,
+    name: "transport-config-file",
+    since: "HEAD",
+    help: "File with the configuration of the transport; give this flag or --transport-config.",
+  },
   {
     name: "concurrency",
     type: "int",
@@ -55,7 +60,7 @@ export const DISPATCH_FLAGS = [
     max: 100_000,
     default: "64",
     since: "v0.1",
-    help: "Workers of the default pool: requests in flight at a time. With a pool file the pools say it.",
+    help: "Workers of the default pool: its most requests in flight. In a pool file, each pool has its own number.",
   },
   {
     ...FILE,
@@ -96,7 +101,7 @@ export const DISPATCH_FLAGS = [
     min: 0,
     default: "2m",
     since: "v0.7",
-    help: "How long requests in flight may go on after SIGTERM; then they go back to their queues.",
+    help: "Time for requests in flight after SIGTERM; then their messages return to their queues.",
   },
   {
     name: "bind-address",
@@ -113,7 +118,7 @@ export const DISPATCH_FLAGS = [
     type: "bool",
     default: "true",
     since: "v0.1",
-    help: "Authentication of /metrics by Kubernetes, not built yet: true is refused when given. Not given or false, /metrics answers everyone and /debug loopback alone.",
+    help: "Authentication of /metrics by Kubernetes: not supported. An explicit true is an error; otherwise /metrics answers every client, /debug only loopback clients.",
   },
   {
     name: "metrics-backlog-poll-interval",
@@ -121,7 +126,7 @@ export const DISPATCH_FLAGS = [
     min: 0,
     default: "15s",
     since: "v0.7",
-    help: "Time between looks at how much waits in the queues; 0 = never.",
+    help: "Time between reads of the backlog; 0 = never.",
   },
   {
     ...FILE,
@@ -136,7 +141,7 @@ export const DISPATCH_FLAGS = [
     type: "bool",
     default: "false",
     since: "v0.7",
-    help: "Take any certificate of a gateway.",
+    help: "Accept any certificate of a gateway.",
   },
   {
     name: "prometheus-url",
@@ -152,7 +157,7 @@ export const DISPATCH_FLAGS = [
     min: 0,
     default: "5s",
     since: "v0.7",
-    help: "How long a figure is used before it is asked for again; 0 = asked for each time.",
+    help: "How long a gate uses a figure before it asks again; 0 = it asks each time.",
   },
   {
     name: "allow-unknown-gates",
@@ -167,7 +172,7 @@ export const DISPATCH_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Header that tells the gateway the milliseconds left until the deadline; none when empty.",
+    help: "Header with the milliseconds until the deadline, for the gateway; empty = no header.",
   },
   {
     name: "max-response-bytes",
@@ -177,7 +182,7 @@ export const DISPATCH_FLAGS = [
     max: 80 * 1024 * 1024,
     default: "64Mi",
     since: "ours",
-    help: "Longest answer of a gateway that is taken.",
+    help: "Largest accepted answer of a gateway.",
   },
   {
     name: "replica-count",
@@ -186,14 +191,14 @@ export const DISPATCH_FLAGS = [
     max: 10_000,
     default: "1",
     since: "ours",
-    help: "Processes with the same configuration: each spends this part of the capacities that gates report.",
+    help: "Number of dispatchers with this configuration: each uses its part of the capacities that gates report.",
   },
   {
     name: "debug-open",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Answer /debug to everyone, not to loopback alone.",
+    help: "Let /debug answer every client, not only loopback.",
   },
   ...DISPATCH_LOG_FLAGS,
 ] as const satisfies readonly FlagRow[];
@@ -221,13 +226,13 @@ file of \`--config\` the same names are keys, without dashes before them. There 
 modules. The command line wins over the file, the file over the environment. "Since" is the release of the reference that
 introduced the flag.
 
-An unknown or malformed flag ends with status 2, a combination that is not allowed or anything wrong with a file with 1.
+Exit status 2: an unknown or malformed flag. Exit status 1: flags that exclude each other, or an error in a file.
 
 ${flagsMarkdown(DISPATCH_FLAGS)}
 ### Older flags
 
-They work when neither \`--transport\` nor \`--transport-config\` nor \`--transport-config-file\` is given, with a warning, and are
-ignored with another one when any is.
+They work, with a warning. If \`--transport\`, \`--transport-config\` or \`--transport-config-file\` is given, they have no effect, with
+another warning.
 
 ${legacyMarkdown(LEGACY_FLAGS)}
 ### Environment of \`sluice dispatch\`

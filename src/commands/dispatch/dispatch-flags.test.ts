@@ -556,7 +556,7 @@ zap-stacktrace-level: error
       logging: { level: "debug", encoder: "json" },
     });
     expect(options.mergePolicy?.positionOf(["type"])).toMatchObject({ file: path, line: 9 });
-    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: an error that is logged carries its own stack"]);
+    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack"]);
   });
 
   it("yields to the command line, and wins over the environment", async () => {

@@ -21,7 +21,7 @@ export const LEGACY_FLAGS = [
     default: "redis-pubsub",
     since: "v0.1",
     instead: "--transport",
-    help: "Where the queues are. With gcp-pubsub the gates of topics do not count, with gcp-pubsub-gated they do.",
+    help: "Where the queues are. gcp-pubsub ignores the gates of topics, gcp-pubsub-gated uses them.",
   },
   {
     ...TEXT,
@@ -99,7 +99,7 @@ export const LEGACY_FLAGS = [
     name: "redis.queues-config-file",
     since: "v0.1",
     instead: "queues in --transport-config-file",
-    help: "redis-pubsub: the same in a file.",
+    help: "redis-pubsub: file with the list of queues.",
   },
   {
     ...TEXT,
@@ -152,7 +152,7 @@ export const LEGACY_FLAGS = [
     name: "redis.ss.queues-config-file",
     since: "v0.1",
     instead: "queues in --transport-config-file",
-    help: "redis-sortedset: the same in a file.",
+    help: "redis-sortedset: file with the list of queues.",
   },
   {
     name: "redis.ss.poll-interval-ms",
@@ -161,7 +161,7 @@ export const LEGACY_FLAGS = [
     default: "1000",
     since: "v0.1",
     instead: "poll_interval_ms in --transport-config",
-    help: "redis-sortedset: milliseconds between looks at an idle queue.",
+    help: "redis-sortedset: milliseconds between polls of an idle queue.",
   },
   {
     name: "redis.ss.batch-size",
@@ -170,7 +170,7 @@ export const LEGACY_FLAGS = [
     default: "10",
     since: "v0.1",
     instead: "batch_size in --transport-config",
-    help: "redis-sortedset: most messages claimed at once, when it is given.",
+    help: "redis-sortedset: the most messages in one claim, if given.",
   },
   {
     ...TEXT,
@@ -245,6 +245,6 @@ export const LEGACY_FLAGS = [
     default: "10",
     since: "v0.1",
     instead: "batch_size in --transport-config",
-    help: "gcp-pubsub: most messages taken at once, when it is given.",
+    help: "gcp-pubsub: the most messages in one claim, if given.",
   },
 ] as const satisfies readonly LegacyRow[];

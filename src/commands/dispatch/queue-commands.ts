@@ -26,10 +26,10 @@ export function enqueueCommand(): Command {
       "a file, - for standard input, or a JSON object: the payload, or a request with a payload in it",
     ),
   )
-    .option("--queue <name>", "where to; needed where there are several queues")
-    .option("--result-queue <name>", "where its result goes, instead of where results of the queue go")
+    .option("--queue <name>", "the queue; required if there are several")
+    .option("--result-queue <name>", "the result queue of the request, instead of that of its queue")
     .option("--lines", "the input has a request or a payload on every line (JSON Lines)", false)
-    .option("--id <id>", "of the request and its result; without it one by chance")
+    .option("--id <id>", "id of the request and its result; default: a random one")
     .option("--endpoint <path>", "path at the gateway, such as /v1/chat/completions, instead of the queue's");
   return withRequestFlags(enqueue, "1h").action(async (input: string | undefined, flags: EnqueueFlags) => {
     if (flags.lines && flags.id !== undefined)
@@ -56,14 +56,14 @@ interface ResultsFlags extends PlaceFlags {
 export function resultsCommand(): Command {
   return withPlaceFlags(command("results", "take results from a result queue and print them, one JSON object per line"))
     .option("--queue <name>", "the result queue; without it the transport's (result-list)")
-    .option("--count <number>", "how many; exit status 1 when fewer came")
+    .option("--count <number>", "number of results to take; exit status 1 if fewer came")
     .option(
       "--timeout <duration>",
-      "ends after this time without a result; 0s = takes only the results that exist",
+      "end after this time without a result; 0s = take only the results that exist",
       "10s",
     )
     .option("--follow", "wait for more until Ctrl-C", false)
-    .option("--payload", "print the payloads alone", false)
+    .option("--payload", "print only the payloads", false)
     .action(async (flags: ResultsFlags) => {
       const { runResults } = await import("../../async/batch/results.ts");
       process.exitCode = await runResults({
@@ -82,7 +82,7 @@ const MOST_SHOWN = 1000;
 
 /** `sluice queue`: shows and repairs queues. */
 export function queueCommand(): Command {
-  const queue = command("queue", "look into the queues of the Async Processor, and mend them");
+  const queue = command("queue", "inspect and repair the queues of the Async Processor");
   for (const make of [listCommand, peekCommand, cancelCommand, requeueCommand]) queue.addCommand(make());
   return queue;
 }
@@ -91,7 +91,7 @@ function listCommand(): Command {
   return withPlaceFlags(
     part("ls", "the messages of each queue that wait, are claimed, parked or dead, and the results that wait"),
   )
-    .argument("[queues...]", "those alone")
+    .argument("[queues...]", "only these queues")
     .option("--json", "print one JSON document", false)
     .action(async (names: string[], flags: PlaceFlags & { readonly json: boolean }) => {
       const { listQueues } = await import("../../async/batch/queue-tools.ts");
@@ -102,9 +102,9 @@ function listCommand(): Command {
 function peekCommand(): Command {
   return withPlaceFlags(part("peek", "the first entries of a queue in the order they will be sent; nothing is taken"))
     .argument("<queue>")
-    .option("-n <count>", `how many, up to ${MOST_SHOWN}`, "10")
-    .option("--dead", "its oldest dead letters instead, with the reasons", false)
-    .option("--json", "JSON lines with the entries in them", false)
+    .option("-n <count>", `number of entries, up to ${MOST_SHOWN}`, "10")
+    .option("--dead", "print the oldest dead letters instead, with their reasons", false)
+    .option("--json", "print JSON lines that contain the entries", false)
     .action(async (name: string, flags: PlaceFlags & { n: string; dead: boolean; json: boolean }) => {
       const { peekQueue } = await import("../../async/batch/queue-tools.ts");
       const count = wholeNumber(flags.n, "-n", 1, MOST_SHOWN);
@@ -114,7 +114,7 @@ function peekCommand(): Command {
 
 function cancelCommand(): Command {
   return withPlaceFlags(part("cancel", "cancel requests that were not sent yet"))
-    .argument("<ids...>", "of the requests")
+    .argument("<ids...>", "ids of the requests")
     .action(async (ids: string[], flags: PlaceFlags) => {
       const { cancelRequests } = await import("../../async/batch/queue-tools.ts");
       await cancelRequests(await placeOf(flags), ids);
@@ -124,7 +124,7 @@ function cancelCommand(): Command {
 function requeueCommand(): Command {
   return withPlaceFlags(part("requeue", "put dead letters back into their queue, the oldest first"))
     .argument("<queue>")
-    .option("-n <count>", "how many; without it all")
+    .option("-n <count>", "number of dead letters; default: all")
     .action(async (name: string, flags: PlaceFlags & { n?: string }) => {
       const { requeueDead } = await import("../../async/batch/queue-tools.ts");
       const most = flags.n === undefined ? undefined : wholeNumber(flags.n, "-n", 1, 1_000_000_000);
@@ -145,11 +145,14 @@ interface BatchFlags extends PlaceFlags, RequestFlags {
 /** `sluice batch`: sends a file of requests through the Async Processor and writes a file of answers. */
 export function batchCommand(): Command {
   const batch = withPlaceFlags(
-    command("batch", "send a batch file (OpenAI's format) through the Async Processor; started again it goes on")
-      .argument("<in.jsonl>", 'lines {"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}')
-      .argument("<out.jsonl>", 'gets a line {"id", "custom_id", "response", "error"} for each'),
+    command(
+      "batch",
+      "send a batch file (OpenAI's format) through the Async Processor; the same command continues an interrupted batch",
+    )
+      .argument("<in.jsonl>", 'input with lines {"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}')
+      .argument("<out.jsonl>", 'for each line of the input one line {"id", "custom_id", "response", "error"}'),
   )
-    .option("--queue <name>", "where to; needed where there are several queues")
+    .option("--queue <name>", "the queue; required if there are several")
     .option(
       "--concurrency <number>",
       "requests queued or running at a time; the dispatcher sends those that its gates allow",

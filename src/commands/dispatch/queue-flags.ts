@@ -15,7 +15,7 @@ export function withPlaceFlags(command: Command): Command {
   return command
     .option("--config <file>", "the dispatcher's dispatch.yaml: its transport and queues")
     .option("--redis <url>", "instead of --config: a Redis server, redis://host:6379")
-    .option("--sqlite <file>", "instead of --config: a queue file that is there");
+    .option("--sqlite <file>", "instead of --config: an existing queue file");
 }
 
 /** @throws SluiceError FLAG_MISSING, FLAG_VALUE; DOCUMENT_... for a fault in the file */
@@ -52,8 +52,8 @@ export function withRequestFlags(command: Command, deadline: string): Command {
       "how long from now a request may take; then it ends with DEADLINE_EXCEEDED",
       deadline,
     )
-    .option("--deadline-at <time>", "the same as a moment: Unix seconds, or 2030-01-31T18:00:00Z")
-    .option("--metadata <k=v>", "goes with every request, for gates and transforms; repeatable", collect, [])
+    .option("--deadline-at <time>", "the deadline as a time: Unix seconds, or 2030-01-31T18:00:00Z")
+    .option("--metadata <k=v>", "metadata of every request, for gates and transforms; repeatable", collect, [])
     .option("--header <k=v>", "HTTP header of every request; repeatable", collect, [])
     .option("--label <k=v>", "label for gates and merge policies, such as tier=gold; repeatable", collect, []);
 }

@@ -94,7 +94,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
     })();
     const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
     if (!(await Promise.race([ended, late])))
-      log.warn({ left: parts.length }, "a part of the dispatcher does not end; it is left behind");
+      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process ends without it");
   };
   try {
     const dispatcher = new Dispatcher({

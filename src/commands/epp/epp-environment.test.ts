@@ -27,7 +27,7 @@ describe("the environment (epp-protocol 13.4)", () => {
   it("tells that old feature switches do nothing", () => {
     expect(readEnvironment({ ENABLE_EXPERIMENTAL_DATALAYER_V2: "false" }).warnings).toEqual([]);
     expect(readEnvironment({ ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER: "true" }).warnings).toEqual([
-      "environment variable ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER has no effect: it is a matter of the configuration since v1.5",
+      "environment variable ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER has no effect: since v1.5 the configuration has this setting",
     ]);
   });
 

@@ -72,7 +72,7 @@ export function readEnvironment(env: Environment): {
   const { values, warnings } = parseGoFlags([], SWITCHES, env);
   const dead = (["ENABLE_EXPERIMENTAL_DATALAYER_V2", "ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER"] as const)
     .filter((name) => values[name])
-    .map((name) => `environment variable ${name} has no effect: it is a matter of the configuration since v1.5`);
+    .map((name) => `environment variable ${name} has no effect: since v1.5 the configuration has this setting`);
   return { streaming: values.USE_STREAMING, warnings: [...warnings, ...dead] };
 }
 

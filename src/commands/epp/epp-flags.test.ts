@@ -301,7 +301,7 @@ describe("parseEppFlags", () => {
       grpcMaxRecvMsgSize: 10 * 2 ** 20,
       tls: { certPath: "/c", certReload: true },
       logging: { level: "debug", encoder: "console" },
-      warnings: ["--grpc-max-send-msg-size has no effect: what is sent is cut into chunks far below any limit"],
+      warnings: ["--grpc-max-send-msg-size has no effect: each sent message is far below any limit"],
     });
     expect(parse("--grpc-max-recv-msg-size=").grpcMaxRecvMsgSize).toBe(64 * 2 ** 20);
     expect(parse("--grpc-max-recv-msg-size=0").grpcMaxRecvMsgSize).toBe(0);
@@ -402,11 +402,11 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--metrics-endpoint-auth"],
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none; leave the flag away",
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is no API server; remove the flag",
     ],
     [
       ["--endpoints=e", "--metrics-cert-dir=/m", "--metrics-endpoint-auth=false"],
-      "FLAG_CONFLICT: --metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone lets everybody in",
+      "FLAG_CONFLICT: --metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone admits every client",
     ],
     [
       ["--endpoints=e", "--metrics-client-ca-file=/ca.pem"],

@@ -144,7 +144,7 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
   if (values["metrics-cert-dir"] && !values["metrics-client-ca-file"] && !values["metrics-endpoint-auth"])
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone lets everybody in",
+      "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone admits every client",
     );
   if (values["pool-name"] && values["endpoint-selector"])
     throw new SluiceError(
@@ -176,7 +176,7 @@ function checkMetricsAuth({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>, k
   if (!kubernetes && explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
     throw new SluiceError(
       "FLAG_UNSUPPORTED",
-      "--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none; leave the flag away",
+      "--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is no API server; remove the flag",
     );
 }
 

@@ -27,7 +27,7 @@ export const TLS_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.5",
-    help: "Follow changes of --cert-path: new connections are shown the new certificate.",
+    help: "Follow changes of --cert-path: new connections get the new certificate.",
   },
   {
     name: "client-ca",
@@ -43,7 +43,7 @@ export const TLS_FLAGS = [
     choices: ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"],
     default: "",
     since: "HEAD",
-    help: "Lowest TLS version; below 1.2, which HTTP/2 needs, 1.2 is spoken.",
+    help: "Lowest TLS version; values below 1.2 mean 1.2, because HTTP/2 needs it.",
   },
   {
     name: "tls-cipher-suites",

@@ -22,7 +22,7 @@ export const WIRE_FLAGS = [
     type: "string",
     default: "envoy.lb",
     since: "v0.3",
-    help: "Metadata namespace of that key; empty = the key is at the top level.",
+    help: "Metadata namespace of the key of the chosen endpoint; empty = top level.",
   },
   {
     name: "ext-proc-mode",
@@ -38,14 +38,14 @@ export const WIRE_FLAGS = [
     choices: ["", "full-duplex", "buffered", "streamed", "none"],
     default: "",
     since: "ours",
-    help: "The same for response bodies alone; empty = as --ext-proc-mode.",
+    help: "Body mode of responses; empty = as --ext-proc-mode.",
   },
   {
     name: "strict-body-mode",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Refuse body modes other than FULL_DUPLEX_STREAMED instead of making the best of them.",
+    help: "Refuse all body modes other than FULL_DUPLEX_STREAMED.",
   },
   {
     name: "max-endpoints",
@@ -54,7 +54,7 @@ export const WIRE_FLAGS = [
     max: 8,
     default: "0",
     since: "ours",
-    help: "How many endpoints are offered to the proxy. It overrides maxNumOfEndpoints of the picker plugin; 0 = use that, 1 by default.",
+    help: "Number of endpoints for the proxy. It overrides maxNumOfEndpoints of the picker plugin; 0 = the value of that parameter, by default 1.",
   },
   {
     name: "fallback-mode",
@@ -62,7 +62,7 @@ export const WIRE_FLAGS = [
     choices: ["list", "legacy-key", "none"],
     default: "list",
     since: "ours",
-    help: "How endpoints after the first are offered: in the same list, in v0.3's x-gateway-destination-endpoint-fallback, not at all.",
+    help: "Place of the endpoints after the first: list = the same list; legacy-key = v0.3's x-gateway-destination-endpoint-fallback; none = they are left out.",
   },
   {
     name: "subset-match",
@@ -91,14 +91,14 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "true",
     since: "ours",
-    help: "Tell the x-request-id of a request that is refused in the answer.",
+    help: "Put x-request-id into the answer to a refused request.",
   },
   {
     name: "remove-control-headers",
     type: "bool",
     default: "true",
     since: "ours",
-    help: "Take control headers that a client sent out of the forwarded request.",
+    help: "Remove the client's control headers from the forwarded request.",
   },
   {
     name: "append-action",
@@ -113,7 +113,7 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "false",
     since: "ours",
-    help: "End the stream after the request phase where nothing is read from the response.",
+    help: "End the stream after the request phase if Sluice reads nothing of the response.",
   },
   {
     name: "legacy-header-only-500",
@@ -128,7 +128,7 @@ export const WIRE_FLAGS = [
     min: 0,
     default: "0s",
     since: "ours",
-    help: "The proxy's message_timeout where it waits for replies: a decision that takes longer asks for more. 0s = never.",
+    help: "The message_timeout of the proxy: a longer decision asks the proxy for more time. 0s = never.",
   },
   {
     name: "message-timeout-max",
@@ -136,7 +136,7 @@ export const WIRE_FLAGS = [
     min: 0,
     default: "0s",
     since: "ours",
-    help: "How much is asked for then, at most the proxy's max_message_timeout. 0s = ten times the hint.",
+    help: "Time that a long decision asks for, at most the proxy's max_message_timeout. 0s = ten times --message-timeout-hint.",
   },
   {
     name: "max-request-body",

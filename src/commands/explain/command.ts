@@ -23,19 +23,19 @@ interface ExplainFlags {
 export function explainCommand(output = STANDARD): Command {
   return command("explain", "say why a request went where it went, or why it was refused")
     .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
-    .option("--last", "the newest decision instead", false)
+    .option("--last", "explain the newest decision", false)
     .option(
       "--admin <address>",
       "admin port of a running sluice epp or gateway; without it 127.0.0.1:9090, then 127.0.0.1:19001",
     )
-    .option("--ca-cert <file>", "who signed the certificate of an https:// admin port (PEM)")
-    .option("--cert <file>", "client certificate for it (PEM)")
+    .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
+    .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
-    .option("--token-file <file>", "bearer token for an admin port that wants one, as in Kubernetes")
-    .option("--json", "as one JSON object", false)
-    .option("--all", "with --full: every decision of which all was kept, as JSON lines", false)
-    .option("--full", "everything the decision depended on, as JSON, where it was kept", false)
-    .option("--replay <file>", "make the decision of a full record again, and say whether it comes out the same")
+    .option("--token-file <file>", "file with a bearer token, if the admin port wants one, as in Kubernetes")
+    .option("--json", "print one JSON object", false)
+    .option("--all", "with --full: print all full records, as JSON lines", false)
+    .option("--full", "print the full record of the decision as JSON, if there is one", false)
+    .option("--replay <file>", "repeat the decision of a full record, and compare the result")
     .option("--config-file <file>", "the EndpointPickerConfig to replay with; without it the built-in one")
     .option("--profile <name>", "a built-in profile to replay with, as of sluice epp and gateway")
     .option("--allow-experimental-plugins", "permit alpha plugins in that configuration", false)

@@ -37,20 +37,20 @@ interface GatewayFlags extends ExplainOptions, BodyOptions {
 export function gatewayCommand(): Command {
   const made = command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
     .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
-    .option("--listen <address>", "where clients connect", "127.0.0.1:8080")
-    .option("--admin <address>", "where /metrics, /debug and the page are", "127.0.0.1:19001")
+    .option("--listen <address>", "address for clients", "127.0.0.1:8080")
+    .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
     .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
       "a built-in profile instead: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release",
     )
-    .option("--max-retries <number>", "further endpoints tried when one fails before it answers", "2")
-    .option("--retry-statuses <list>", "answers that are tried elsewhere, comma-separated", "503")
+    .option("--max-retries <number>", "retries on other endpoints after one fails before its answer", "2")
+    .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
     .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
-    .option("--pool-name <name>", "which InferencePool, where there are several")
-    .option("--pool-namespace <namespace>", "the same; and the namespace of manifests that name none")
+    .option("--pool-name <name>", "the InferencePool; required if there are several")
+    .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests that name none")
     .option(
       "--model-matching <mode>",
       "404 for a model name without an InferenceModel: auto, enforce or off",
@@ -58,12 +58,12 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--standard-shed-at <saturation>",
-      "saturation from which requests for InferenceModels of Standard criticality can be shed",
+      "saturation at which requests for InferenceModels of Standard criticality can be shed",
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
-    .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
+    .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
   return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
     // Commander would check a required option before it reports mistyped options. So this command checks it.
     if (flags.endpoints === undefined)

@@ -99,9 +99,9 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       // Loaded on use: `sluice sim` needs none of it.
       const { runReplay, runSimulate, simulateNames } = await import("../../lab/study/run-simulate.ts");
       if (list) {
-        refuse("means nothing beside --list: leave it away", (name) => !LIST_ONLY.includes(name));
+        refuse("has no effect with --list: remove it", (name) => !LIST_ONLY.includes(name));
         if (workloads.length > 0)
-          throw new SluiceError("FLAG_CONFLICT", "--list lists everything: leave the workload away");
+          throw new SluiceError("FLAG_CONFLICT", "--list lists everything: remove the workload");
         stdout.write(simulateNames(json));
         return;
       }

@@ -32,7 +32,7 @@ describe("the lag of the demo's own event loop", () => {
     expect(busyNote([fine, busy])).toEqual([
       "",
       "This machine was too busy: timers of the demo were late, in sluice by 20 ms (p90), 300 ms at worst.",
-      "The times above are not to be relied on. End other programs and run it again.",
+      "Do not rely on the times above. End other programs and run it again.",
     ]);
   });
 });

@@ -40,7 +40,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
   it("S-65: is absent with injectDefaults: false and no source, with a warning", () => {
     expect(sources("dataLayer: {injectDefaults: false}\n")).toEqual([]);
     expect(load(`${HEAD}dataLayer:\n  injectDefaults: false\n`).warnings).toEqual([
-      "c.yaml:4:3: without a source no metrics are collected: all endpoints look alike, and saturated to utilization-detector; list sources, or remove this",
+      "c.yaml:4:3: without a source Sluice reads no metrics: all endpoints look alike, and utilization-detector counts them as saturated; list sources, or remove this",
     ]);
     const listed = `${TWO}dataLayer: {injectDefaults: false, sources: [{pluginRef: stats, extractors: [{pluginRef: ours}]}]}`;
     expect(sources(listed)).toHaveLength(1);

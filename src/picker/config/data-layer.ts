@@ -34,7 +34,7 @@ export function readDiscovery(
 ): ConfiguredPlugin<"discovery"> | undefined {
   const { data, dataLayer } = envelope;
   if (data && dataLayer)
-    into.push({ path: ["data"], problem: "data is the old name of dataLayer, which is given, too; merge them" });
+    into.push({ path: ["data"], problem: "data is the old name of dataLayer, and the file has both; merge them" });
   else if (data) warn(["data"], "data is deprecated; it is called dataLayer now");
   const [section, layer] = dataLayerOf(envelope);
   const reference = discoveryOf(layer);
@@ -103,7 +103,7 @@ export function readDataSources(
   } else if (sources.length === 0)
     warn(
       [name, "injectDefaults"],
-      "without a source no metrics are collected: all endpoints look alike, and saturated to utilization-detector; list sources, or remove this",
+      "without a source Sluice reads no metrics: all endpoints look alike, and utilization-detector counts them as saturated; list sources, or remove this",
     );
   return sources;
 

@@ -57,7 +57,7 @@ export function readFlowControl({ flowControl }: Envelope, parts: FlowControlPar
   if (queueing !== undefined)
     parts.warn(
       ["flowControl", queueing],
-      "without the feature gate flowControl nothing of this section counts but saturationDetector",
+      "without the feature gate flowControl, only saturationDetector has an effect in this section",
     );
   return undefined;
 }

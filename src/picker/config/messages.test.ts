@@ -278,12 +278,12 @@ flowControl:
     [
       "the name of a producer that is made automatically",
       `${HEAD}plugins: [{type: prefix-cache-scorer}, {type: queue-scorer, name: approx-prefix-cache-producer}]\n`,
-      `${ONE}c.yaml:3:40: plugins[1]: the name approx-prefix-cache-producer is that of the producer that prefix-cache-scorer needs and that is made automatically; give this scorer another one`,
+      `${ONE}c.yaml:3:40: plugins[1]: the name approx-prefix-cache-producer belongs to the producer that Sluice makes for prefix-cache-scorer; give this scorer another one`,
     ],
     [
       "the name of a plugin that comes along with another one",
       `${HEAD}plugins: [{type: stage-handler}, {type: queue-scorer, name: stage-hook}]\nschedulingProfiles: [{name: decode, plugins: [{pluginRef: stage-hook}]}]\n`,
-      `${ONE}c.yaml:3:34: plugins[1]: the name stage-hook is that of the request-hook that comes along with stage-handler; give this scorer another one`,
+      `${ONE}c.yaml:3:34: plugins[1]: the name stage-hook belongs to the request-hook that Sluice adds with stage-handler; give this scorer another one`,
     ],
     [
       "S-63: unknown gate",
@@ -381,7 +381,7 @@ flowControl:
     [
       "both names of the data layer",
       `${HEAD}data: {}\ndataLayer: {}\n`,
-      `${ONE}c.yaml:3:1: data: data is the old name of dataLayer, which is given, too; merge them`,
+      `${ONE}c.yaml:3:1: data: data is the old name of dataLayer, and the file has both; merge them`,
     ],
     [
       "several at once, in the order of the file",
@@ -432,7 +432,7 @@ flowControl:
       "c.yaml:3:27: feature gate enableLegacyMetrics has no effect: metrics are read one way only; remove it",
       "c.yaml:3:53: feature gate haPopulateNonLeaderDatastore has no effect: every replica knows all endpoints",
       'c.yaml:5:3: plugin type by-label-selector is deprecated; it is called label-selector-filter now: write {"name":"by-label-selector","type":"label-selector-filter"}',
-      "c.yaml:8:3: without the feature gate flowControl nothing of this section counts but saturationDetector",
+      "c.yaml:8:3: without the feature gate flowControl, only saturationDetector has an effect in this section",
     ]);
   });
 
@@ -446,7 +446,7 @@ flowControl:
   priorityBands: [{priority: 100, fairnessPolicyRef: turns, orderingPolicyRef: fcfs-ordering-policy}]
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:8:3: without the feature gate flowControl nothing of this section counts but saturationDetector",
+      "c.yaml:8:3: without the feature gate flowControl, only saturationDetector has an effect in this section",
       "c.yaml:6:3: plugin turns has no effect: without the feature gate flowControl no request queues",
     ]);
     const on = text.replace("[flowControl=false]", "[flowControl=true]");

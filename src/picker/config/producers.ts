@@ -52,7 +52,7 @@ export function bindProducers(
       if (other !== undefined)
         into.push({
           path: other.path,
-          problem: `the name ${made.name} is that of the producer that ${reader.name} needs and that is made automatically; give this ${other.definition.kind} another one`,
+          problem: `the name ${made.name} belongs to the producer that Sluice makes for ${reader.name}; give this ${other.definition.kind} another one`,
         });
     }
   const bindings = all.flatMap((reader) =>
@@ -144,7 +144,7 @@ export function checkCompanions(companions: readonly Companion[], table: PluginT
   for (const { plugin, by } of companions) {
     const other = table.get(plugin.name);
     if (other === undefined) continue;
-    const problem = `the name ${plugin.name} is that of the ${plugin.definition.kind} that comes along with ${by}; give this ${other.definition.kind} another one`;
+    const problem = `the name ${plugin.name} belongs to the ${plugin.definition.kind} that Sluice adds with ${by}; give this ${other.definition.kind} another one`;
     into.push({ path: other.path, problem });
   }
 }

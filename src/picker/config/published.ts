@@ -15,7 +15,7 @@ const SERVED =
   "the models that an endpoint lists are not collected yet; remove it, LoRA adapters are known from the metrics";
 const NOTIFICATION = "plugins learn of added and removed endpoints without it; remove it";
 const REMOTE =
-  "it weighs other clusters, of which Sluice reads one metrics page each, as of any endpoint; use the plugin for endpoints meanwhile, such as queue-scorer";
+  "it scores clusters, and Sluice reads one metrics page of each, as of any endpoint; use a plugin for endpoints, such as queue-scorer";
 
 /**
  * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
@@ -44,11 +44,11 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ["mm-embeddings-cache-producer", MULTIMODAL],
   [
     "burst-prefix-cache-producer",
-    "it holds requests back to put those together that begin alike, and they are not queued yet; use approx-prefix-cache-producer",
+    "it delays requests to group those that begin alike, which Sluice does not do; use approx-prefix-cache-producer",
   ],
   [
     "p2p-source-producer",
-    "it tells engines whose cache to copy from, which no engine profile of Sluice covers yet; remove it, then endpoints compute what they lack",
+    "it tells an engine from which cache to copy, which Sluice does not support yet; remove it: endpoints then compute the missing part",
   ],
   [
     "lmetric-scorer",

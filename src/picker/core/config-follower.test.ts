@@ -134,11 +134,11 @@ describe("the configuration file is followed", () => {
     const { file, core, lines } = await following(config("one"));
     writeFileSync(file, config("two", 1, "dataLayer: {injectDefaults: false}\n"));
     await poll("the new profile", () => decide(core).profile === "two");
-    await poll("the warning", () => lines.some((line) => line.startsWith("what changed under dataLayer")));
+    await poll("the warning", () => lines.some((line) => line.startsWith("changes under dataLayer")));
     lines.length = 0;
     writeFileSync(file, config("three"));
     await poll("the third profile", () => decide(core).profile === "three");
     await poll("the line of it", () => lines.includes("the changed configuration is in force"));
-    expect(lines.filter((line) => line.startsWith("what changed under dataLayer"))).toEqual([]);
+    expect(lines.filter((line) => line.startsWith("changes under dataLayer"))).toEqual([]);
   });
 });

@@ -72,7 +72,7 @@ export class ConfigFollower {
         "the changed configuration is in force",
       );
       if (!sameDataLayer(this.#options.config, config))
-        log.warn({ file }, "what changed under dataLayer takes effect with the next start of the process");
+        log.warn({ file }, "changes under dataLayer take effect at the next start of the process");
     } catch (error) {
       metrics.configReloadsTotal.with("refused").inc();
       this.#tell(this.#config, true);

@@ -234,7 +234,7 @@ export class InferenceCore {
           "info",
           "stranger-served",
           { reported },
-          "the proxy reports that somebody served who is no endpoint of the pool; the picked one stays in the books",
+          "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
         ),
     };
   }
@@ -250,7 +250,10 @@ export class InferenceCore {
           "a request body stalled while memory is short; answered 408",
         ),
       stuck: (report) =>
-        log.error({ ...report }, "request bodies wait for memory, and those that hold it do not move; see holders"),
+        log.error(
+          { ...report },
+          "request bodies wait for memory, and the bodies that hold it make no progress; see holders",
+        ),
       moving: (milliseconds) => log.info({ milliseconds }, "no request body waits for memory any more"),
     });
   }
@@ -264,7 +267,7 @@ export class InferenceCore {
           "error",
           `prepare ${name}`,
           { err: error, plugin: name },
-          "a producer prepared nothing for a request, which went on without it",
+          "a producer prepared nothing for a request; the request continued without its data",
         ),
     });
   }

@@ -254,7 +254,7 @@ describe("explanation of a decision", () => {
     const eight = Array.from({ length: 8 }, (_, i) => candidate(String(i), [1 - i / 10, 0], W, { state: "down" }));
     expect(explain(recordOf(eight, { candidates: 20 })).notes).toEqual([
       "12 more candidates came behind these.",
-      "No endpoint that is up could serve this request, so that those that are down were candidates too.",
+      "No endpoint that is up could serve this request, so endpoints that are down were candidates, too.",
     ]);
   });
 });

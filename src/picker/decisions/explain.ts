@@ -166,7 +166,7 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   const behind = leftOf(record) - top.length;
   if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
   if (top.some(({ state }) => state === "down"))
-    notes.push("No endpoint that is up could serve this request, so that those that are down were candidates too.");
+    notes.push("No endpoint that is up could serve this request, so endpoints that are down were candidates, too.");
   const unknown = top.filter(neverScraped).length;
   if (unknown > 0) notes.push(`${unknown} shown never scraped: unknown values count as the worst known ones.`);
   const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;

@@ -19,7 +19,7 @@ const thresholds = {
     .describe("KV-cache utilisation at which an endpoint is saturated, above 0 and at most 1."),
   metricsStalenessThreshold: duration({ moreThan: 0 })
     .prefault("200ms")
-    .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
+    .describe("Metrics are stale above this age, or above 2.5 scrape intervals of the endpoint if that is longer."),
 };
 
 /** The parameter `headroom` of the detectors (scheduling 5.3). */
@@ -43,7 +43,7 @@ const WARNING_INTERVAL = 30_000;
 /** The role in a profile: fails open (scheduling 3.15). */
 const utilizationFilter = defineFilter({
   type: "utilization-detector",
-  describe: "Keeps endpoints whose queue and KV-cache use are under their thresholds and headroom; with none left all.",
+  describe: "Keeps endpoints whose queue and KV-cache use are below threshold plus headroom; if none is, keeps all.",
   parameters: utilizationParameters,
   create: utilizationFilterOf,
 });
@@ -52,7 +52,7 @@ const utilizationFilter = defineFilter({
 export const utilizationDetector = defineSaturationDetector({
   type: "utilization-detector",
   describe:
-    "Saturation from scraped metrics: the mean over endpoints of the higher of queue use and KV-cache use. In a profile it is a filter: it keeps endpoints under both thresholds, and with none left all.",
+    "Saturation from scraped metrics: the mean over endpoints of the higher of queue use and KV-cache use. In a profile it is a filter: it keeps the endpoints below both thresholds, or all if none is.",
   parameters: utilizationParameters,
   inProfile: utilizationFilter,
   notes: (settings) => headroomNotes(settings.headroom),

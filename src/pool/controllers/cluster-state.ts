@@ -67,7 +67,7 @@ export class ClusterState {
       clock,
       onShared: (address, owner, other) => {
         const [one, two] = [owner, other].map((pod) => `${pod.namespace}/${pod.name}`);
-        const text = `the pods ${one} and ${two} are both said to serve at ${address}: ${one}, which started later, counts`;
+        const text = `the pods ${one} and ${two} have the same address ${address}: ${one}, which started later, counts`;
         shared.log("warn", address, {}, text);
       },
     });
@@ -151,7 +151,7 @@ export class ClusterState {
     const { pool } = store;
     const text =
       pool === undefined
-        ? `not ready: no InferencePool ${wanted} is to be seen, or it is being deleted`
+        ? `not ready: no InferencePool ${wanted} is visible, or it is being deleted`
         : `serves the InferencePool ${namespace}/${source.name} of group ${pool.group}`;
     if (text === this.#told) return;
     this.#told = text;

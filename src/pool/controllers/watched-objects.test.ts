@@ -320,7 +320,7 @@ describe("a kind that may be read no longer", () => {
     expect(objectives().state.kept).toBe(true);
     following.clock.advance(20_000);
     expect(held()).toEqual([priority, undefined]);
-    const kept = "what was last known of them stays in force";
+    const kept = "their last known state stays in force";
     expect(following.warnings.filter((text) => text.includes(kept)).map((text) => text.split(" ", 1)[0])).toContain(
       `inferenceobjectives.${GROUP.llmd}`,
     );

@@ -211,7 +211,7 @@ export class LeaderElector {
     try {
       this.#options.onChange(leading);
     } catch (error) {
-      this.#options.log.error({}, `a change of leadership was not taken note of: ${messageOf(error)}`);
+      this.#options.log.error({}, `a part of the picker did not handle a change of leadership: ${messageOf(error)}`);
     }
   }
 

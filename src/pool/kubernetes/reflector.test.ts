@@ -368,7 +368,7 @@ describe("Reflector", () => {
     await clock.advanceAsync(6 * 90_000);
     expect(reflector.state).toMatchObject({ absent: false, synced: true, problem: "" });
     expect(at("info").slice(0, 1)).toEqual([
-      "things.test.io are not read, looked for again about every 60 s: no such kind {}",
+      "things.test.io are not read, checked again about every 60 s: no such kind {}",
     ]);
     expect(calls).toEqual(["= "]);
     expect(known).toBe(1);
@@ -399,7 +399,7 @@ describe("Reflector", () => {
       await clock.advanceAsync(300_000);
       expect(reflector.state.absent).toBe(true);
       expect(at("warn").concat(at("info"))).toEqual([
-        expect.stringContaining("things.test.io are not read, looked for again about every 60 s: "),
+        expect.stringContaining("things.test.io are not read, checked again about every 60 s: "),
       ]);
       expect(at(level)).toHaveLength(1);
       reflector.close();
@@ -446,9 +446,7 @@ describe("Reflector", () => {
       expect(reflector.state.absent).toBe(false);
       await clock.advanceAsync(60_000);
       expect(reflector.state).toMatchObject({ absent: true, kept: status === 403 });
-      expect(at("warn").some((text) => text.includes("what was last known of them stays in force"))).toBe(
-        status === 403,
-      );
+      expect(at("warn").some((text) => text.includes("their last known state stays in force"))).toBe(status === 403);
       expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);
       expect(at("warn").filter((text) => text.includes("are not read"))).toHaveLength(1);
       api.failures.length = 0;
@@ -539,7 +537,7 @@ describe("Reflector", () => {
     api.put("bad", "x");
     api.put("good", "x");
     expect(taken).toEqual(["good"]);
-    expect(at("error")).toEqual(["things.test.io: a change was not taken: full {}"]);
+    expect(at("error")).toEqual(["things.test.io: a change was not applied: full {}"]);
     expect(reflector.state.failures).toBe(0);
     reflector.close();
   });

@@ -270,7 +270,7 @@ export class Reflector<T> {
       const item = type === "DELETED" ? undefined : this.#projected(object);
       const key = item === undefined ? keyOfObject(object, namespace) : undefined;
       // A failing event would fail again at each repetition, and later events must not wait for it.
-      this.#guarded("a change was not taken", () => {
+      this.#guarded("a change was not applied", () => {
         if (item !== undefined) sink.put(item);
         else if (key !== undefined) sink.remove(key);
       });
@@ -343,8 +343,8 @@ export class Reflector<T> {
     else if (this.#presence === "assumed") this.#presence = "unreadable";
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
-      const stay = this.state.kept ? "what was last known of them stays in force, " : "";
-      const often = `${stay}looked for again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
+      const stay = this.state.kept ? "their last known state stays in force, " : "";
+      const often = `${stay}checked again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
       const expected = status === 404 && this.#objects === 0;
       const level = expected ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
@@ -352,7 +352,7 @@ export class Reflector<T> {
     // Without the right to read them the last known objects stay; without their kind there are none.
     if (status === 404 && this.#objects > 0) {
       this.#objects = 0;
-      this.#guarded("its disappearance was not taken", () => this.#options.sink.replace([]));
+      this.#guarded("its removal was not applied", () => this.#options.sink.replace([]));
     }
     this.#settled();
     return true;

@@ -158,7 +158,9 @@ describe("ResourceDirectory while it follows", () => {
     await directory.start();
     await write("models.yaml", `${model("v2")}--- [`);
     await poll("the warning", () => warnings.length > 0);
-    expect(warnings[0]).toMatch(/^resources: a file stays in force as it last was: .*models\.yaml:5:5: [^\n]*$/);
+    expect(warnings[0]).toMatch(
+      /^resources: the last good version of a file stays in force: .*models\.yaml:5:5: [^\n]*$/,
+    );
     expect(target()).toBe("v1");
     await write(
       "more.yaml",

@@ -72,7 +72,7 @@ export class ResourceDirectory {
     try {
       const content = await this.#folder.read();
       for (const problem of content.problems.slice(0, MAX_TOLD))
-        log.warn(`resources: a file stays in force as it last was: ${oneLine(problem)}`);
+        log.warn(`resources: the last good version of a file stays in force: ${oneLine(problem)}`);
       if (content.problems.length > MAX_TOLD)
         log.warn(`resources: ${content.problems.length - MAX_TOLD} more files stay in force as they last were`);
       store.replace(content.objects);

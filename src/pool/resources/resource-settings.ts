@@ -70,7 +70,7 @@ export function resourceSettings(flags: ResourceFlags): ResourceSettings | undef
           ? "--legacy-criticality"
           : undefined;
   if (idle !== undefined)
-    throw new SluiceError("FLAG_CONFLICT", `${idle} is about InferenceModels; give --resources FOLDER with them`);
+    throw new SluiceError("FLAG_CONFLICT", `${idle} applies to InferenceModels; give --resources FOLDER with them`);
   return undefined;
 }
 

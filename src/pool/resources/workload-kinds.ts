@@ -29,7 +29,7 @@ function poolRef(poolGroup: string, unknownKeys: UnknownKeys) {
 }
 
 const HINTS = {
-  "spec.poolRef.namespace": "remove it: the pool is always looked for in the namespace of the object itself",
+  "spec.poolRef.namespace": "remove it: the pool is always in the namespace of the object",
 };
 
 /** InferenceModel v1alpha2 (api-resources 1.4). */

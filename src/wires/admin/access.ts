@@ -39,7 +39,7 @@ export function loopbackOnly(open: boolean): Authorize {
     // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
     // localhost.
     if (host !== undefined && !ADDRESS.test(host))
-      return { status: 403, message: `${path} is asked for by address or as localhost, not as ${host.slice(0, 100)}` };
+      return { status: 403, message: `${path} answers by IP address or as localhost, not as ${host.slice(0, 100)}` };
     return undefined;
   };
 }

@@ -93,7 +93,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     if (stream === undefined) return context.text("too many pages are open\n", 503);
     return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
   });
-  app.notFound((context) => context.text(`there are ${PATHS} and the page at /\n`, 404));
+  app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));
 
   const server = await listen(app, options, "the admin pages");
   const address = server.address() as AddressInfo;

@@ -77,7 +77,7 @@ function connectionManager(plan: BootstrapPlan): Tree {
 const HOST_DRAWS = 30;
 
 function route({ variant }: BootstrapPlan): Tree {
-  const always = { timeout: commented("An answer takes as long as it takes.", "0s"), idle_timeout: IDLE };
+  const always = { timeout: commented("No limit: an answer may take long.", "0s"), idle_timeout: IDLE };
   if (variant !== "override-host") return { cluster: "picked_endpoint", ...always };
   return {
     cluster: "model_servers",
@@ -87,7 +87,7 @@ function route({ variant }: BootstrapPlan): Tree {
       retriable_status_codes: commented("Add 429 only for servers that shed before they work.", [503]),
       num_retries: MAX_RETRIES,
       retry_back_off: { base_interval: "0.025s", max_interval: "0.25s" },
-      retry_host_predicate: commented("Holds for the fallback policy's choices alone.", [
+      retry_host_predicate: commented("Applies only to choices of the fallback policy.", [
         {
           name: "envoy.retry_host_predicates.previous_hosts",
           typed_config: typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),

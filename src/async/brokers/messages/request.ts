@@ -23,7 +23,7 @@ export function parseObject(text: string, what: string): Record<string, unknown>
   } catch (error) {
     // V8 quotes the unreadable text. Reasons go to logs and metrics, which must contain no prompt.
     const at = / at position \d+/.exec(messageOf(error))?.[0] ?? "";
-    throw new UnreadableMessage(`${what} is no JSON${at === "" ? "" : `: it breaks off or goes wrong${at}`}`);
+    throw new UnreadableMessage(`${what} is no JSON${at === "" ? "" : `: it ends early or has an error${at}`}`);
   }
   if (!isObject(value)) throw new UnreadableMessage(`${what} is no JSON object`);
   return value;

@@ -68,7 +68,7 @@ class RedisPubSubBroker implements Broker {
     const { clock, log } = this.#deps;
     log.warn(
       { channels: queues.map(({ name }) => name) },
-      "the transport redis-pubsub promises nothing: messages published while no processor listens, or faster than it works, are lost, and every replica sends each of them",
+      "the transport redis-pubsub guarantees no delivery: it loses messages that come while no processor listens, or faster than it works, and every replica sends each message",
     );
     this.#events = events;
     this.#redis = connectRedis(redis, this.#deps, { scripts: [TAKE_DUE] });
@@ -129,10 +129,7 @@ class RedisPubSubBroker implements Broker {
     const { redis, listener } = this.#running();
     await redis.send(["PING"]);
     if (!listener.ready)
-      throw new SluiceError(
-        "BROKER_UNAVAILABLE",
-        `Redis at ${listener.server} is away: the channels are not listened to`,
-      );
+      throw new SluiceError("BROKER_UNAVAILABLE", `Redis at ${listener.server} is away: no channel is open`);
   }
 
   async backlog(): Promise<QueueBacklog> {
@@ -217,10 +214,7 @@ class RedisPubSubBroker implements Broker {
         await retries.park(entries, retries.time / 1000);
       } catch (error) {
         const lost = left.length - from;
-        this.#deps.log.error(
-          { lost, error: messageOf(error) },
-          "messages in memory are lost: Redis does not take them",
-        );
+        this.#deps.log.error({ lost, error: messageOf(error) }, "messages in memory are lost: Redis refuses them");
         return;
       }
     }

@@ -76,7 +76,7 @@ export class Claimer {
       }
       this.#server.doubtLeases();
     }
-    throw new SluiceError("BROKER_UNAVAILABLE", "the store loses data again and again: nothing is claimed for now");
+    throw new SluiceError("BROKER_UNAVAILABLE", "the store loses data repeatedly: claims pause");
   }
 
   /** Undefined: nothing was claimed, because the store does not know the last claim of this owner. */
@@ -194,7 +194,7 @@ export class Claimer {
     if (answered > 0)
       log.info(
         { queue: queue.name, count: answered },
-        "messages that a store without their answers had kept are dropped: they have been answered",
+        "dropped messages that the store still had: they already have their results",
       );
     try {
       await this.#server.settle(redis, aside, [queue]);

@@ -59,7 +59,7 @@ describe("claims that the store has lost", () => {
     const long = "x".repeat(MOST_BYTES);
     const claims = [claimOf("a", long), claimOf("b", long), claimOf("c", long)];
     const { held, reported } = emptied([[REINSTATED], new Error("the connection broke"), [REINSTATED]]);
-    await expect(held.renew(claims)).rejects.toThrow("cannot be made again: Error: the connection broke");
+    await expect(held.renew(claims)).rejects.toThrow("cannot be restored: Error: the connection broke");
     expect(claims.map(({ recovered }) => recovered ?? false)).toEqual([true, true, false]);
     // The first and the second: the third was not sent.
     expect(reported).toEqual([2]);

@@ -83,10 +83,7 @@ export class HeldClaims {
       lost.push(...forgotten.filter((_, i) => outcomes[i] === "taken" || outcomes[i] === "answered"));
       const failed = outcomes.find((outcome) => typeof outcome === "object");
       if (failed !== undefined)
-        throw new SluiceError(
-          "BROKER_UNAVAILABLE",
-          `leases that the store has lost cannot be made again: ${failed.failed}`,
-        );
+        throw new SluiceError("BROKER_UNAVAILABLE", `leases that the store lost cannot be restored: ${failed.failed}`);
     }
     for (const claim of lost) claim.lost = true;
     return lost;

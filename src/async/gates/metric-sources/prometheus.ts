@@ -108,7 +108,7 @@ export const prometheusSource = defineMetricSource({
       "PromQL that gives the time of the samples behind `query`, such as `timestamp(metric)`; the smallest counts.",
     ),
     metric_lag: durationParameter({ default: "15s" }).describe(
-      "How much older than its evaluation an answer counts as when nothing tells the time of its samples.",
+      "Assumed age of the samples when the query was evaluated, if nothing gives their time.",
     ),
   }),
   create: ({ query, timestamp_query: timestampQuery, metric_lag: metricLag }, context) =>

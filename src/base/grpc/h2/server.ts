@@ -1,7 +1,9 @@
 import net, { type AddressInfo, type Server } from "node:net";
 import tls, { type SecureContextOptions } from "node:tls";
 import type { Clock } from "../../clock/clock.ts";
-import { messageOf, oneLine, SluiceError } from "../../inference/errors.ts";
+import { hostPort } from "../../inference/endpoint.ts";
+import { oneLine } from "../../inference/errors.ts";
+import { listenFailed } from "../../inference/listen-address.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../frames.ts";
 import { GRPC_STATUS } from "../status.ts";
 import { contextOf, type TlsPair } from "../tls.ts";
@@ -280,11 +282,7 @@ function unimplemented(message: string): GrpcHandler {
  */
 export function listenOn(server: Server, host: string, port: number): Promise<{ address: string; port: number }> {
   return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => {
-      reject(
-        new SluiceError("LISTEN_FAILED", `cannot listen on ${host}:${port}: ${messageOf(error)}`, { cause: error }),
-      );
-    };
+    const onError = (error: Error): void => reject(listenFailed(hostPort(host, port), error));
     server.once("error", onError);
     server.listen(port, host, () => {
       server.removeListener("error", onError);

@@ -127,10 +127,7 @@ export async function importModule(path: string, clock: Clock): Promise<ModuleEx
   }
   if (module !== undefined) return module;
   const seconds = LOAD_BUDGET / 1000;
-  throw new SluiceError(
-    "PLUGIN_LOAD",
-    `is still not loaded after ${seconds} s: what it awaits at its top does not end`,
-  );
+  throw new SluiceError("PLUGIN_LOAD", `is still not loaded after ${seconds} s: its top-level await does not end`);
 }
 
 /**
@@ -175,7 +172,7 @@ const SOURCES = fileURLToPath(new URL("../../..", import.meta.url));
 function remedyOf(error: unknown, text: string): string {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;
   if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
-    return "; types are only taken out of TypeScript here, so do without enums, namespaces and parameter properties";
+    return "; Node.js only strips types: use no enums, namespaces and parameter properties";
   if (code === "ERR_MODULE_NOT_FOUND") {
     if (text.startsWith("Cannot find package 'sluice'"))
       return "; what can be imported of it is sluice/plugin, and sluice/plugin/testing in tests";

@@ -178,7 +178,7 @@ describe("the plugins of a module", () => {
     { files: { "m.ts": mine.replace("mine", "other") }, plugins: ["", named("./m.ts")] },
   );
   it("stay as they were when the file changes, which is told", () => {
-    const warning = "c.yaml:3:17: ./m.ts has changed since it was loaded; restart to run what it says now";
+    const warning = "c.yaml:3:17: ./m.ts has changed since it was loaded; restart to run the new code";
     expect(changed()).toEqual([
       { types: ["mine"], warnings: [] },
       { types: ["mine"], warnings: [warning] },
@@ -254,7 +254,7 @@ describe("a module that cannot be loaded", () => {
     syntax: ["const a = 1;\nconst x = = 3;", "line 2: Expression expected"],
     "an enum": [
       `${IMPORT}enum Zone { A }`,
-      "line 2: TypeScript enum is not supported in strip-only mode; types are only taken out of TypeScript here, so do without enums, namespaces and parameter properties",
+      "line 2: TypeScript enum is not supported in strip-only mode; Node.js only strips types: use no enums, namespaces and parameter properties",
     ],
     "an error": [
       `${IMPORT}const u: any = undefined;\n  u.x();`,
@@ -311,7 +311,7 @@ describe("a module that cannot be loaded", () => {
     hangs: true,
   });
   it("is given up after 10 s", () => {
-    expect(hanging()[0]!.message).toMatch(/is still not loaded after 10 s: what it awaits at its top does not end$/);
+    expect(hanging()[0]!.message).toMatch(/is still not loaded after 10 s: its top-level await does not end$/);
   });
 
   const corrected = outcomeOf(

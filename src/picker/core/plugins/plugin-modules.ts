@@ -145,7 +145,7 @@ const TOO_MANY = {
   definitions: [],
   problem: `is one module too many: a process loads at most ${MAX_MODULES}, those of earlier configurations included; put several plugins into one module, or restart`,
 };
-const CHANGED = "has changed since it was loaded; restart to run what it says now";
+const CHANGED = "has changed since it was loaded; restart to run the new code";
 
 /** Returns the entries with a module. Nothing has checked the document yet, so each value may have any type. */
 function entriesOf(value: unknown): readonly Entry[] {

@@ -88,7 +88,7 @@ describe("a plugin of the user", () => {
         throw new Error("look away");
       },
     }));
-    expect(made(shy)).toBe("plugin zone (type: mine, of ./m.ts): what create returned cannot be looked at: look away");
+    expect(made(shy)).toBe("plugin zone (type: mine, of ./m.ts): the object from create cannot be read: look away");
   });
 
   it("is refused at the start where it could not take part, instead of failing in every decision", () => {
@@ -99,23 +99,23 @@ describe("a plugin of the user", () => {
       `${head}create is asynchronous; it returns the plugin itself`,
     );
     expect(made(scorer(() => ({ scores() {} })))).toBe(
-      `${head}what create returned has no method score, which a scorer needs`,
+      `${head}the object from create has no method score, which a scorer needs`,
     );
     expect(made(definePicker({ ...base, create: () => ({ pick: () => 1 }) as never }))).toBe(
-      `${head}what create returned has no maxNumOfEndpoints, a whole number from 1 up: how many endpoints it offers`,
+      `${head}the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more`,
     );
     expect(made(defineProducer({ ...base, create: () => ({ produce() {}, close: true }) as never }))).toBe(
-      `${head}what create returned has a close that is no function: it is called when the plugin is needed no more`,
+      `${head}the object from create has a close that is no function; Sluice calls it when it no longer needs the plugin`,
     );
     for (const ready of [true, async () => true])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, ready }) as never }))).toBe(
-        `${head}what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet`,
+        `${head}the object from create has a ready that is no synchronous function; it returns whether the plugin is ready`,
       );
     for (const prepareBudget of [Number.NaN, 0, "400"])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
-        `${head}what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,
+        `${head}the object from create has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,
       );
-    const late = "is asynchronous, but a decision does not wait; what has to wait is done in `prepare` of a producer";
+    const late = "is asynchronous, but a decision does not wait; do the waiting in `prepare` of a producer";
     expect(made(defineFilter({ ...base, create: () => ({ async filter() {} }) }))).toBe(
       `${head}its method filter ${late}`,
     );

@@ -62,7 +62,7 @@ export function watched(definition: PluginDefinition, module: string, path: stri
       try {
         problem = mistakeIn(definition.kind, instance);
       } catch (cause) {
-        problem = `what create returned cannot be looked at: ${importFailure(path, cause)}`;
+        problem = `the object from create cannot be read: ${importFailure(path, cause)}`;
       }
       if (problem !== undefined) throw refuse(problem);
       return instance;
@@ -122,24 +122,24 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
   for (const name of [...needed, ...optional]) {
     const method = plugin[name];
     if (method === undefined && optional.includes(name)) continue;
-    if (typeof method !== "function") return `what create returned has no method ${name}, which a ${kind} needs`;
+    if (typeof method !== "function") return `the object from create has no method ${name}, which a ${kind} needs`;
     if (isAsync(method)) return `its method ${name} is asynchronous, but a decision does not wait; ${WAITING}`;
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
-    return "what create returned has a close that is no function: it is called when the plugin is needed no more";
+    return "the object from create has a close that is no function; Sluice calls it when it no longer needs the plugin";
   const { ready } = plugin;
   if (ready !== undefined && (typeof ready !== "function" || isAsync(ready)))
-    return "what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet";
+    return "the object from create has a ready that is no synchronous function; it returns whether the plugin is ready";
   const { prepareBudget: budget } = plugin;
   if (kind === "producer" && budget !== undefined && !(typeof budget === "number" && budget > 0))
-    return "what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take";
+    return "the object from create has a prepareBudget that is no number above 0: the milliseconds that prepare may take";
   const { maxNumOfEndpoints: most } = plugin;
   if (kind === "picker" && !(Number.isInteger(most) && (most as number) >= 1))
-    return "what create returned has no maxNumOfEndpoints, a whole number from 1 up: how many endpoints it offers";
+    return "the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more";
   return undefined;
 }
 
-const WAITING = "what has to wait is done in `prepare` of a producer";
+const WAITING = "do the waiting in `prepare` of a producer";
 
 function isAsync(method: object): boolean {
   return Object.prototype.toString.call(method) === "[object AsyncFunction]";

@@ -24,13 +24,13 @@ const parameters = z.strictObject({
     .default("las")
     .describe("`las` is least attained service."),
   evictionTtlSeconds: seconds("evictionTtlSeconds", 3600).describe(
-    "Seconds after its last answer at which the service of a fairness ID is forgotten; 0 = never for its age.",
+    "Seconds after its last answer until Sluice forgets the service of a fairness ID; 0 = age does not matter.",
   ),
   evictionSweepSeconds: z
     .number("evictionSweepSeconds must be a number")
     .positive("evictionSweepSeconds must be greater than 0")
     .default(300)
-    .describe("Seconds between two looks for fairness IDs to forget."),
+    .describe("Seconds between two searches for fairness IDs to forget."),
   lasWeightService: weight("lasWeightService", 0.8, "little attained service"),
   lasWeightHeadWait: weight("lasWeightHeadWait", 0.2, "the wait of the request that leaves next"),
   lasHalfLifeSeconds: seconds("lasHalfLifeSeconds", 60).describe(

@@ -56,20 +56,18 @@ const parameters = z.strictObject({
     .string()
     .min(1, { error: "must not be empty" })
     .default("llm-d.ai/context-length-range")
-    .describe(
-      "The label of endpoints that says which lengths they are meant for: `min-max` in tokens, such as `0-8192`.",
-    ),
+    .describe("The label of endpoints with their range of lengths: `min-max` in tokens, such as `0-8192`."),
   enableFiltering: z
     .boolean()
     .default(false)
     .describe(
-      "Also drop the endpoints that are meant for other lengths, and those whose label is no range; where none is left, the request is refused.",
+      "Also drop endpoints for other lengths and endpoints whose label is no range; if none is left, refuse the request.",
     ),
 });
 
 const contextLengthFilter = defineFilter({
   type: TYPE,
-  describe: "Keeps endpoints that are meant for requests of this length, and those that do not say.",
+  describe: "Keeps endpoints whose range holds the length of the request, and endpoints without the label.",
   parameters,
   optional: [TOKENIZED_PROMPT],
   create: ({ label }) => {
@@ -91,7 +89,7 @@ const contextLengthFilter = defineFilter({
 export const contextLengthAware = defineScorer({
   type: TYPE,
   describe:
-    "Prefers endpoints that are meant for requests of this length, the narrower the better, then those that come near; with `enableFiltering` it is a filter, too.",
+    "Prefers endpoints whose range holds the length of the request, the narrower the better, then those with a near range; with `enableFiltering` it is a filter, too.",
   parameters,
   optional: [TOKENIZED_PROMPT],
   alsoFilter: ({ enableFiltering }) => (enableFiltering ? contextLengthFilter : undefined),

@@ -135,7 +135,7 @@ const HALF_STEP = 2 ** -33;
 /** scheduling 3.8 */
 export const weightedRandomPicker = definePicker({
   type: "weighted-random-picker",
-  describe: "Picks by chance, each candidate as likely as its total is high; where all totals are 0, as random-picker.",
+  describe: "Picks at random, in proportion to the totals; if all totals are 0, like random-picker.",
   parameters: z.strictObject({ maxNumOfEndpoints }),
   create: (parameters) => new WeightedRandomPicker(parameters.maxNumOfEndpoints),
 });

@@ -27,7 +27,7 @@ const parameters = z.strictObject({
     .string()
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: "must be the name of a header" })
     .default("EPP-Profile")
-    .describe("The request header that names the profile; upper and lower case are one."),
+    .describe("The request header that names the profile; case does not matter."),
   defaultProfile: z
     .string()
     .min(1, { error: "must not be empty" })
@@ -39,7 +39,7 @@ const parameters = z.strictObject({
 export const headerProfileHandler = defineProfileHandler({
   type: "header-profile-handler",
   describe:
-    "Runs the one profile that a request header names; the only one, where there is one. A name that no profile has is refused with 429.",
+    "Runs the profile that a request header names; a single profile runs for every request. A name without a profile gets 429.",
   parameters,
   headers: ({ headerName }) => [headerName.toLowerCase()],
   create: ({ headerName, defaultProfile }) => new HeaderProfileHandler(headerName.toLowerCase(), defaultProfile),

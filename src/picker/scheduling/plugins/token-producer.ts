@@ -23,7 +23,7 @@ const parameters = z
     estimate: estimateParameters
       .optional()
       .describe(
-        "Backend without a tokenizer, the default: text counts by the bytes per token that answers have taught of the model, 4 at first. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 where an image does not show its own) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
+        "Backend without a tokenizer, the default: text counts by the bytes per token that Sluice has learned for the model, 4 at first. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 where an image does not show its own) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
       ),
     vllm: vllm
       .optional()
@@ -35,7 +35,7 @@ const parameters = z
       .min(1, "must not be empty")
       .optional()
       .describe(
-        "For vllm, which it implies: the model that the render server is asked for; absent = as clients name it.",
+        "For vllm, which it implies: the model name for the render server; absent = the name that clients send.",
       ),
     udsTokenizerConfig: z
       .never({
@@ -47,7 +47,7 @@ const parameters = z
   })
   .refine(({ estimate, vllm, modelName }) => estimate === undefined || (vllm ?? modelName) === undefined, {
     path: ["estimate"],
-    message: "only one of estimate and vllm (with modelName) may be there: each is a backend of its own",
+    message: "give only one of estimate and vllm (with modelName): each is a backend",
   });
 
 type Settings = z.output<typeof parameters>;

@@ -8,10 +8,8 @@ const tokens = () => z.int().min(0, { error: "must not be negative" });
 const parameters = z.strictObject({
   nonCachedTokens: tokens()
     .default(0)
-    .describe("Prompt tokens, not expected in the endpoint's prefix cache, from which it is worth while; 0 = never."),
-  promptTokens: tokens()
-    .default(0)
-    .describe("A prompt of fewer tokens never counts as worth while; 0 = no such limit."),
+    .describe("Prompt tokens outside the endpoint's prefix cache from which the stage runs; 0 = it never runs."),
+  promptTokens: tokens().default(0).describe("The stage never runs for a prompt of fewer tokens; 0 = no limit."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
@@ -21,10 +19,10 @@ const parameters = z.strictObject({
 /** scheduling 3.7.1 */
 export const prefixBasedPdDecider = defineDecider({
   type: "prefix-based-pd-decider",
-  describe: "In favour of a stage when the endpoint chosen before would have to compute many tokens of the prompt.",
+  describe: "Runs a stage if the endpoint chosen before would have to compute many tokens of the prompt.",
   parameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_BLOCK_TOKENS],
-  notes: ({ nonCachedTokens }) => (nonCachedTokens === 0 ? ["it never decides in favour: set nonCachedTokens"] : []),
+  notes: ({ nonCachedTokens }) => (nonCachedTokens === 0 ? ["the stage never runs: set nonCachedTokens"] : []),
   create: ({ nonCachedTokens, promptTokens }) => ({
     decide({ result, inputTokens }) {
       if (nonCachedTokens === 0 || inputTokens < promptTokens || inputTokens < nonCachedTokens) return false;
@@ -39,13 +37,13 @@ export const prefixBasedPdDecider = defineDecider({
 /** scheduling 3.7.1 */
 export const alwaysDisaggPdDecider = defineDecider({
   type: "always-disagg-pd-decider",
-  describe: "In favour of a stage for every request.",
+  describe: "Runs a stage for every request.",
   create: () => ({ decide: () => true }),
 });
 
 /** scheduling 3.7.1. `mediaParts` defines the parts that count; bodies that are not JSON have none. */
 export const alwaysDisaggMultimodalDecider = defineDecider({
   type: "always-disagg-multimodal-decider",
-  describe: "In favour of a stage for every request with images, sounds or videos in its prompt.",
+  describe: "Runs a stage for every request with images, sounds or videos in its prompt.",
   create: () => ({ decide: ({ request }) => mediaParts(request).length > 0 }),
 });

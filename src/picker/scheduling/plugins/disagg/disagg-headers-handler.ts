@@ -6,8 +6,14 @@ const PREFILLER = "x-prefiller-host-port";
 const ENCODERS = "x-encoder-hosts-ports";
 
 const parameters = z.strictObject({
-  prefillProfile: z.string().default("prefill").describe("Name of the profile that chose who computes the prompt."),
-  encodeProfile: z.string().default("encode").describe("Name of the profile that chose who encodes images and sounds."),
+  prefillProfile: z
+    .string()
+    .default("prefill")
+    .describe("Name of the profile that chooses the endpoint that computes the prompt."),
+  encodeProfile: z
+    .string()
+    .default("encode")
+    .describe("Name of the profile that chooses the endpoints that encode images and sounds."),
 });
 
 const deprecated = "leave it out: disagg-profile-handler and pd-profile-handler set these headers themselves";
@@ -16,7 +22,7 @@ const deprecated = "leave it out: disagg-profile-handler and pd-profile-handler 
 export const disaggHeadersHandler = defineRequestHook({
   type: "disagg-headers-handler",
   describe:
-    "Tells the model server in `x-prefiller-host-port` and `x-encoder-hosts-ports` who works for the request, and removes what a client wrote there.",
+    "Names the prefill and encode endpoints to the model server in `x-prefiller-host-port` and `x-encoder-hosts-ports`, and removes these headers of a client.",
   deprecated,
   parameters,
   create: headersHandler,

@@ -125,7 +125,7 @@ describe("disagg-profile-handler, prefill first (scheduling 3.7.1)", () => {
       [{ deciderPluginName: "pd" }, "deciderPluginName"],
     ] as const)
       expect(wrongIn({ stageOrder: "Prefill_First", ...deciders })).toEqual([
-        [path, expect.stringContaining("has no place where stageOrder is prefill-first")],
+        [path, expect.stringContaining("has no effect with stageOrder prefill-first")],
       ]);
   });
 });

@@ -14,7 +14,7 @@ const disaggParameters = z
       .string()
       .default("decode-first")
       .describe(
-        "`decode-first`: the prefill decider sees what the decode profile chose. `prefill-first`: the prefill profile, if there is one, runs for every request. Upper and lower case, `-` and `_` make no difference.",
+        "`decode-first`: the prefill decider sees the choice of the decode profile. `prefill-first`: the prefill profile, if there is one, runs for every request. Case and the choice of `-` or `_` do not matter.",
       )
       .refine((text) => isPrefillFirst(text) !== undefined, {
         error: ({ input }) => `is ${JSON.stringify(input)}; write decode-first or prefill-first`,
@@ -65,7 +65,7 @@ const disaggParameters = z
     if (decider !== undefined && isPrefillFirst(given.stageOrder) === true)
       refuse(
         decider.path,
-        "has no place where stageOrder is prefill-first, as the prefill profile then runs for every request; leave it out",
+        "has no effect with stageOrder prefill-first, where the prefill profile runs for every request; leave it out",
       );
   });
 
@@ -89,7 +89,7 @@ const FLAT = Object.keys(REPLACEMENTS) as readonly (keyof typeof REPLACEMENTS)[]
 export const disaggProfileHandler = defineProfileHandler({
   type: "disagg-profile-handler",
   describe:
-    "Disaggregated serving: chooses the endpoint that answers, and one that computes the prompt and others that encode images and sounds, where the deciders approve. Headers name them to the model server.",
+    "Disaggregated serving: chooses the endpoint that answers and, if the deciders approve, one that computes the prompt and others that encode images and sounds. Headers name them to the model server.",
   parameters: disaggParameters,
   references: (given) => decidersOf(given).map(({ path, name }): PluginReference => ({ path, name, kind: "decider" })),
   companions: (given) => {
@@ -183,7 +183,7 @@ const pdParameters = z
 /** scheduling 3.7 */
 export const pdProfileHandler = defineProfileHandler({
   type: "pd-profile-handler",
-  describe: "Deprecated: chooses besides the endpoint that answers one that computes the prompt.",
+  describe: "Deprecated: chooses the endpoint that answers, and one that computes the prompt.",
   deprecated: "write disagg-profile-handler, with the decider in deciders.prefill",
   parameters: pdParameters,
   references: ({ deciderPluginName }) => [{ path: ["deciderPluginName"], name: deciderPluginName, kind: "decider" }],

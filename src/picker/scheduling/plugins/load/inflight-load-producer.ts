@@ -29,7 +29,7 @@ const parameters = z.strictObject({
   syncCrossReplicaState: z
     .boolean()
     .default(true)
-    .describe("Accepted; there is nothing to share while one replica is active."),
+    .describe("No effect: with one active replica there is nothing to share."),
 });
 
 /**

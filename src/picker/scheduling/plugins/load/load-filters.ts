@@ -24,7 +24,7 @@ export const utilizationFilter = defineFilter({
     fallbackOnEmpty: z
       .boolean()
       .default(false)
-      .describe("Keep all where none would be left; otherwise the request is refused then."),
+      .describe("If no endpoint is left: true = keep all, false = refuse the request."),
   }),
   requires: [IN_FLIGHT_REQUESTS],
   create: ({ conditions, fallbackOnEmpty }) => ({

@@ -17,19 +17,19 @@ const parameters = z.strictObject({
     .number()
     .positive({ error: "must be greater than 0" })
     .default(5)
-    .describe("How steeply the probability of a refusal rises with saturation."),
+    .describe("Exponent of the saturation: how steeply the probability of a refusal rises."),
   k: z
     .number()
     .positive({ error: "must be greater than 0" })
     .default(300)
-    .describe("Probability of a refusal at saturation 1, were it not cut off at 1: k times saturation to that power."),
+    .describe("Factor k: the probability of a refusal is k x saturation^power, at most 1."),
 });
 
 /** scheduling 3.16 */
 export const probabilisticAdmitter = defineAdmitter({
   type: "probabilistic-admitter",
   describe:
-    "Refuses requests of negative priority with a probability that rises with the saturation of the candidates; all others it admits.",
+    "Refuses requests of negative priority with a probability that rises with the saturation of the candidates. Admits all others.",
   parameters,
   create: ({ queueDepthThreshold, kvCacheUtilThreshold, power, k }) => ({
     admit({ request, candidates, random }) {

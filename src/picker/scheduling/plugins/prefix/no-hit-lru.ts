@@ -28,7 +28,7 @@ const prefixMatchInfoProducerName = z
 export const noHitLruProducer = defineProducer({
   type: "no-hit-lru-producer",
   describe:
-    "Remembers in which order endpoints took prompts that no candidate held; comes along with no-hit-lru-scorer.",
+    "Remembers in which order endpoints took prompts that no candidate held. Sluice adds it with no-hit-lru-scorer.",
   parameters: z.strictObject({ lruSize, prefixMatchInfoProducerName }),
   produces: [COLD_USE_ORDER],
   requires: [PREFIX_MATCHED_BLOCKS],
@@ -121,7 +121,7 @@ const parameters = z.strictObject({ lruSize, prefixMatchInfoProducerName });
 export const noHitLruScorer = defineScorer({
   type: "no-hit-lru-scorer",
   describe:
-    "Spreads prompts that no candidate holds: prefers the endpoint that took none for longest. A prompt that somebody holds scores 0.5 everywhere.",
+    "Spreads prompts that no candidate holds: prefers the endpoint that took such a prompt longest ago. A prompt that a candidate holds scores 0.5 everywhere.",
   parameters,
   requires: [COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS],
   companions: (parameters) => [{ definition: noHitLruProducer, parameters }],

@@ -62,13 +62,13 @@ const filterParameters = z
       .min(0)
       .max(1)
       .default(0)
-      .describe("Probability of keeping all endpoints, so that others get to know the prompt."),
+      .describe("Probability of keeping all endpoints, so that others cache the prompt, too."),
     maxTTFTPenaltyMs: z
       .number()
       .min(0)
       .default(18_000)
       .describe(
-        "Milliseconds to the first token that waiting for an endpoint with the prompt may cost over the best other one; above that all are kept. 0 = no limit.",
+        "Most milliseconds by which an endpoint with the prompt may be slower to the first token than the best other one; above that the filter keeps all. 0 = no limit.",
       ),
     ttftSource: z
       .enum(["prefillThroughput"], {
@@ -100,7 +100,7 @@ const filterParameters = z
 export const prefixCacheAffinityFilter = defineFilter({
   type: "prefix-cache-affinity-filter",
   describe:
-    "Keeps the endpoints that probably hold most of the prompt, as long as none of the others would answer much sooner; all endpoints where none holds it.",
+    "Keeps the endpoints that probably hold most of the prompt, unless another one would answer much sooner. Keeps all endpoints if none holds it.",
   parameters: filterParameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, IN_FLIGHT_TOKENS],
   create: (settings) => new PrefixCacheAffinity(settings),

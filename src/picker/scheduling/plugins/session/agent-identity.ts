@@ -17,7 +17,7 @@ export const agentIdentity = defineRequestHeaderProcessor({
       .array(headerName)
       .max(16)
       .default([])
-      .describe("Further headers that may hold the session, looked at behind those."),
+      .describe("Further headers that may hold the session, read after those four."),
   }),
   create: ({ additionalSessionHeaders }) => new AgentIdentity(additionalSessionHeaders),
 });

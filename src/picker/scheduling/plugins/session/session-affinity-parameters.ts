@@ -42,7 +42,7 @@ export const sessionAffinityParameters = z.strictObject({
     .enum(["encoded_endpoint_header", "session_id"])
     .default("encoded_endpoint_header")
     .describe(
-      "How a session knows its endpoint: clients send back the token that each answer carries in a header, or a table here goes by an id that clients choose.",
+      "How Sluice finds the endpoint of a session: by a token from the header of an earlier answer, or by an id that clients choose.",
     ),
   encodedEndpointHeaderConfig: z
     .strictObject({ header: headerName.prefault("x-session-token") })
@@ -60,7 +60,7 @@ export const sessionAffinityParameters = z.strictObject({
           error: "name more than one session-id-producer; use only one",
         })
         .prefault([{ header: "x-session-id" }])
-        .describe("Where the id is looked for."),
+        .describe("Where the id is."),
       evictionTtlSeconds: seconds.default(300),
       evictionSweepSeconds: seconds.default(10),
     })

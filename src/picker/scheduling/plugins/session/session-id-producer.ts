@@ -21,8 +21,7 @@ const parameters = z
 /** scheduling 3.10.5 */
 export const sessionIdProducer = defineProducer({
   type: "session-id-producer",
-  describe:
-    "Reads which session a request belongs to out of a header or a cookie. Ids over 256 characters are ignored.",
+  describe: "Reads the session of a request from a header or a cookie. Ids over 256 characters are ignored.",
   parameters,
   produces: [SESSION_ID],
   create: ({ headerName, cookieName }) => {

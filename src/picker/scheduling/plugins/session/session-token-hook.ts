@@ -26,7 +26,7 @@ export function decodeSessionToken(token: string): string | undefined {
 /** Not a published type. The response side of session affinity (scheduling 3.9.2). */
 export const sessionTokenHook = defineRequestHook({
   type: "session-token-hook",
-  describe: "Writes the token of an endpoint into a header of the response; comes along with session affinity.",
+  describe: "Writes the token of an endpoint into a header of the response. Sluice adds it with session affinity.",
   parameters: z.strictObject({
     header: headerName.prefault("x-session-token").describe("The header."),
     profileName: z

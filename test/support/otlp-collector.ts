@@ -9,6 +9,7 @@ message AnyValue {
 }
 message ArrayValue { repeated AnyValue values = 1; }
 message KeyValue { string key = 1; AnyValue value = 2; }
+message Event { fixed64 time_unix_nano = 1; string name = 2; repeated KeyValue attributes = 3; }
 message Link { bytes trace_id = 1; bytes span_id = 2; }
 message Status { string message = 2; uint32 code = 3; }
 message Span {
@@ -20,6 +21,7 @@ message Span {
   fixed64 start_time_unix_nano = 7;
   fixed64 end_time_unix_nano = 8;
   repeated KeyValue attributes = 9;
+  repeated Event events = 11;
   repeated Link links = 13;
   Status status = 15;
 }
@@ -48,6 +50,8 @@ export interface CollectedSpan {
   readonly started: number;
   readonly ended: number;
   readonly attributes: CollectedAttributes;
+  /** Name and milliseconds since the epoch. */
+  readonly events: readonly (readonly [name: string, at: number])[];
   /** Trace and span id, a slash between them. */
   readonly links: readonly string[];
   /** Text of the error; undefined = no error. */
@@ -128,6 +132,7 @@ interface WireSpan {
   readonly start_time_unix_nano: number;
   readonly end_time_unix_nano: number;
   readonly attributes: readonly KeyValue[];
+  readonly events: readonly { readonly name: string; readonly time_unix_nano: number }[];
   readonly links: readonly { readonly trace_id: string; readonly span_id: string }[];
   readonly status: { readonly message: string; readonly code: number } | null;
 }
@@ -147,6 +152,7 @@ function readSpan(span: WireSpan, scope: string, resource: CollectedSpan["resour
     ...{ scope, started: millisecondsOf(span.start_time_unix_nano), ended: millisecondsOf(span.end_time_unix_nano) },
     ...{ name: span.name, kind: span.kind, traceId: hex(span.trace_id), spanId: hex(span.span_id) },
     ...{ parentId: hex(span.parent_span_id), attributes: mapOf(span.attributes), resource },
+    events: span.events.map(({ name, time_unix_nano: at }) => [name, millisecondsOf(at)] as const),
     links: span.links.map((link) => `${hex(link.trace_id)}/${hex(link.span_id)}`),
     error: span.status?.code === 2 ? span.status.message : undefined,
   };

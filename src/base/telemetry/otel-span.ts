@@ -59,8 +59,9 @@ export class OtelSpan implements Span {
     return this.#begin(name, attributes, { kind: kindOf(kind), startTime: this.#time(this.#scope.clock.now()) });
   }
 
-  past(name: string, started: number, ended: number, attributes: SpanAttributes = {}): Span {
+  past(name: string, started: number, ended: number, attributes: SpanAttributes = {}, failure?: string): Span {
     const span = this.#begin(name, attributes, { kind: Kind.INTERNAL, startTime: this.#time(started) });
+    if (failure !== undefined) span.fail(failure);
     span.#span.end(this.#time(ended));
     return span;
   }
@@ -71,6 +72,10 @@ export class OtelSpan implements Span {
 
   fail(status: string): void {
     this.#span.setStatus({ code: SpanStatusCode.ERROR, message: status });
+  }
+
+  event(name: string, attributes: SpanAttributes = {}): void {
+    this.#span.addEvent(name, attributesOf(attributes), this.#time(this.#scope.clock.now()));
   }
 
   inject(set: SetHeader): void {

@@ -153,7 +153,8 @@ describe("startTracing", () => {
     const request = tracing.start("gateway.request", carrier(), { kinds: ["a", "b"], sums: [0.5, 2] }, "server");
     expect(request.sampled).toBe(true);
     clock.advance(10);
-    const profile = request.past("profile", 1002.25, 1008, { left: 3, used: true });
+    const profile = request.past("profile", 1002.25, 1008, { left: 3, used: true }, "no endpoint left");
+    request.event("evicted", { by: 7 });
     profile.past("scorer", 1003, 1004.5);
     clock.advance(5);
     request.end();
@@ -163,7 +164,9 @@ describe("startTracing", () => {
     expect(server).toMatchObject({ name: "gateway.request", kind: 2, scope: "sluice", parentId: PRODUCER });
     expect(server?.attributes).toEqual({ kinds: ["a", "b"], sums: [0.5, 2] });
     expect(outer).toMatchObject({ kind: 1, parentId: server?.spanId, attributes: { left: 3, used: true } });
-    expect(inner).toMatchObject({ parentId: outer?.spanId });
+    expect(inner).toMatchObject({ parentId: outer?.spanId, events: [] });
+    expect([server?.error, outer?.error, inner?.error]).toEqual([undefined, "no endpoint left", undefined]);
+    expect(server?.events).toEqual([["evicted", 1_700_000_001_010]]);
     const times = [server, outer, inner].map((span) =>
       [span!.started, span!.ended].map((at) => at - 1_700_000_000_000),
     );

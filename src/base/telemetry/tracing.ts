@@ -14,11 +14,14 @@ export interface Span {
    * A child that has already ended; it may have children of its own.
    * @param started monotonic milliseconds
    * @param ended monotonic milliseconds
+   * @param failure as in `fail`, which comes too late for a span that has ended; undefined = it has not failed
    */
-  past(name: string, started: number, ended: number, attributes?: SpanAttributes): Span;
+  past(name: string, started: number, ended: number, attributes?: SpanAttributes, failure?: string): Span;
   attribute(name: string, value: SpanValue): void;
   /** Marks the operation as failed. @param status a fixed text, never user input */
   fail(status: string): void;
+  /** Notes a moment of the operation: now. */
+  event(name: string, attributes?: SpanAttributes): void;
   /** Writes `traceparent`, `tracestate` and `baggage` of this span. */
   inject(set: (name: string, value: string) => void): void;
   /** A span of a trace of its own that points back to this one. */
@@ -41,6 +44,7 @@ const NO_SPAN: Span = {
   past: () => NO_SPAN,
   attribute() {},
   fail() {},
+  event() {},
   inject() {},
   linked: () => NO_SPAN,
   end() {},

@@ -2,8 +2,10 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Span, SpanAttributes, Tracing } from "../../base/telemetry/tracing.ts";
+import type { Ticket } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace, TracedStep } from "../scheduling/plugin-calls.ts";
-import { shortened } from "../scheduling/record.ts";
+import { spanText } from "./span-text.ts";
+import { showWait } from "./wait-span.ts";
 import type { EndCause, Routed } from "./wire.ts";
 
 /** The headers that carry a trace between services (W3C trace context and baggage). */
@@ -15,7 +17,7 @@ const ENCODERS = "x-encoder-hosts-ports";
 
 /**
  * The spans of one exchange: `gateway.request` from its headers to its end, and in it `gateway.request_orchestration` with the
- * decision (scheduling 9.1). An unsampled exchange has only the first. Spans contain no prompt text, and names and ids of
+ * decision (scheduling 9.1), and before the decision the wait in flow control. An unsampled exchange has only the first. Spans contain no prompt text, and names and ids of
  * bounded length.
  */
 export class ExchangeTrace {
@@ -45,6 +47,16 @@ export class ExchangeTrace {
     this.#orchestration = this.#span.child("gateway.request_orchestration", common, "server");
     this.#steps = new StepSpans();
     return this.#steps;
+  }
+
+  /** The wait in flow control is over. @param refusal undefined = the request goes on */
+  waited(request: InferenceRequest, ticket: Ticket, refusal: Rejection | undefined): void {
+    if (this.#span.sampled) showWait(this.#span, request, ticket, refusal);
+  }
+
+  /** Flow control ends the request to make room for others (scheduling 6.9). */
+  evicted(): void {
+    this.#span.event("sluice.evicted");
   }
 
   /** The decision is made: routed or refused. */
@@ -147,12 +159,6 @@ const HANDLER_SPANS: ReadonlyMap<string, string> = new Map([
   ["pd-profile-handler", "pick_pd_profile"],
 ]);
 
-/** Shortens a name or an id for spans: some come from clients, and spans wait in memory until they are sent. */
-export function spanText(text: string): string {
-  const kept = shortened(text);
-  return kept === text ? text : kept.toWellFormed();
-}
-
 /**
  * Gathers the steps of one decision and makes spans of them at its end (scheduling 9.1). Each profile has one span for all
  * filters, one for the scoring with a span for each scorer below it, and one for the picker.
@@ -183,8 +189,8 @@ export class StepSpans implements DecisionTrace {
 
   #showProfile({ profile, started, ended, left }: TracedStep, parent: Span, common: SpanAttributes): void {
     const attributes = { ...common, "llm_d.epp.scheduling.profile.name": profile };
-    const span = parent.past("run_scheduler_profile", started, ended, attributes);
-    if (left === 0) span.fail("no endpoint left");
+    const failure = left === 0 ? "no endpoint left" : undefined;
+    const span = parent.past("run_scheduler_profile", started, ended, attributes, failure);
     const steps = this.#steps.filter((step) => step.profile === profile);
     showFilters(
       steps.filter(({ kind }) => kind === "filter"),

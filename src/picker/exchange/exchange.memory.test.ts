@@ -6,7 +6,7 @@ import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts"
 import { poll } from "../../../test/support/poll.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceExchange } from "./exchange.ts";
-import { spanText } from "./exchange-trace.ts";
+import { spanText } from "./span-text.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;

@@ -204,6 +204,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   revoke(): void {
     if (this.#ended) return;
     this.#rejection = new Rejection("evicted", "request evicted by flow control");
+    this.#trace?.evicted();
     this.#wire.evict(this.#rejection);
   }
 
@@ -332,19 +333,24 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   }
 
   dispatched(): void {
-    const { processed, resolve } = this.#waiting!;
-    this.#waiting = undefined;
+    const { processed, resolve } = this.#endWait();
     resolve(this.#prepare(processed));
   }
 
   evicted(rejection: Rejection): void {
-    const { processed, resolve } = this.#waiting!;
-    this.#waiting = undefined;
+    const { processed, resolve } = this.#endWait(rejection);
     resolve(
       this.#ended || this.#response.status !== 0
         ? OVER
         : this.#conclude({ ...processed, refusal: rejection }, undefined),
     );
+  }
+
+  #endWait(refusal?: Rejection): Waiting {
+    const waiting = this.#waiting!;
+    this.#waiting = undefined;
+    this.#trace?.waited(waiting.processed.request, this.#queued!.ticket, refusal);
+    return waiting;
   }
 
   /** The request needs no decision any more. */

@@ -1,21 +1,22 @@
 import { expect, it } from "vitest";
 import { noTracing, type Span } from "../../base/telemetry/tracing.ts";
 import type { TracedStep } from "../scheduling/plugin-calls.ts";
-import { StepSpans, spanText } from "./exchange-trace.ts";
+import { StepSpans } from "./exchange-trace.ts";
+import { spanText } from "./span-text.ts";
 
 /** A span that notes the names of what is below it, and what failed. */
 function recording(): { span: Span; names: string[]; failed: string[] } {
   const names: string[] = [];
   const failed: string[] = [];
-  const make = (own: string): Span => ({
+  const make = (): Span => ({
     ...noTracing.start("", {}),
-    past(name) {
+    past(name, _started, _ended, _attributes, failure) {
       names.push(name);
-      return make(name);
+      if (failure !== undefined) failed.push(`${name}: ${failure}`);
+      return make();
     },
-    fail: (status) => void failed.push(`${own}: ${status}`),
   });
-  return { span: make(""), names, failed };
+  return { span: make(), names, failed };
 }
 
 const step = (kind: TracedStep["kind"], more: Partial<TracedStep> = {}): TracedStep => ({

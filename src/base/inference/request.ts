@@ -56,6 +56,11 @@ export interface InferenceRequest extends ParsedBody {
   /** Saturation from which the request may be refused without flow control: 1 = sheddable, Infinity = never. */
   readonly shedAt: number;
   readonly fairnessId: string;
+  /**
+   * The share of tokens that its InferenceObjective or InferenceModel states, from 0.001 to 1,000; absent = 1. Weights in the
+   * parameters of a fairness policy win over it.
+   */
+  readonly fairnessWeight?: number | undefined;
   /** Bytes of text that make one token of the target model, 1 to 16, as learned from its answers; absent = 4. */
   readonly bytesPerToken?: number | undefined;
 }

@@ -186,6 +186,7 @@ describe("sluice explain-config", () => {
 # Producers in the order in which they run: approx-prefix-cache-producer.
 # prefix-cache-scorer reads what approx-prefix-cache-producer writes.
 # Made automatically: max-score-picker, single-profile-handler, approx-prefix-cache-producer, utilization-detector, metrics-data-source, core-metrics-extractor.
+# Flow control: off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise.
 # Parsers: the default ones.
 apiVersion: llm-d.ai/v1alpha1 # line 1
 kind: EndpointPickerConfig # line 2
@@ -303,7 +304,7 @@ dataLayer: {injectDefaults: false}
 `;
     const staged = file("staged.yaml", text);
     const { out } = await run(explainConfigCommand, [staged]);
-    expect(out.split("\n").slice(0, 8)).toEqual([
+    expect(out.split("\n").slice(0, 9)).toEqual([
       `# The effective configuration of ${staged}.`,
       "# Scorers of prefill by weight: mine 1 (100%).",
       "# Scorers of decode by weight: mine 1 (25%), prefix-cache-scorer 3 (75%).",
@@ -311,6 +312,7 @@ dataLayer: {injectDefaults: false}
       "# prefix-cache-scorer reads what index writes.",
       "# prefix-based-pd-decider reads what index writes.",
       "# Made automatically: max-score-picker, disagg-headers-handler, utilization-detector.",
+      "# Flow control: off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise.",
       "# Parsers: the default ones.",
     ]);
     expect(out).toContain("    type: mine # line 4\n    module: ./mine.ts # line 4\n");

@@ -1,3 +1,4 @@
+import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 
@@ -57,6 +58,8 @@ export interface EffectiveFlowControl {
   readonly usageLimitPolicy: ConfiguredPlugin<"usage-limit-policy">;
   /** Whether sheddable requests in flight end when requests of higher priority wait. */
   readonly eviction: boolean;
+  /** The release that counts where the engine differs from it. */
+  readonly parity: Parity;
 }
 
 /** A complete EndpointPickerConfig. */
@@ -76,8 +79,13 @@ export interface EffectiveConfig {
   /** The producers of the file, in its order. The plan adds missing ones with their defaults. */
   readonly producers: readonly ConfiguredPlugin<"producer">[];
   readonly detector: ConfiguredPlugin<"saturation-detector">;
-  /** Undefined = the gate is off: no request queues. */
+  /** The gate is on; undefined = it is off, or the file does not set it. */
   readonly flowControl: EffectiveFlowControl | undefined;
+  /**
+   * Flow control while InferenceModels of a v1alpha2 pool are present: the file does not set the gate. Undefined = the file sets
+   * it, or parity with a release without InferenceModels counts.
+   */
+  readonly modelFlowControl: EffectiveFlowControl | undefined;
   readonly discovery: ConfiguredPlugin<"discovery"> | undefined;
   /** The chosen parsers, in the order of the file; empty = the default set (epp-protocol 10.1). */
   readonly parsers: readonly ConfiguredPlugin<"parser">[];
@@ -91,8 +99,12 @@ export interface EffectiveConfig {
   readonly warnings: readonly string[];
 }
 
-/** Returns the policies of flow control, each as often as a band or the section names it; none with the gate off. */
-export function policiesOf({ flowControl }: Pick<EffectiveConfig, "flowControl">): readonly ConfiguredPlugin[] {
+/** Returns the policies of flow control, each as often as a band or the section names it; none without flow control. */
+export function policiesOf({
+  flowControl,
+}: {
+  readonly flowControl: EffectiveFlowControl | undefined;
+}): readonly ConfiguredPlugin[] {
   if (flowControl === undefined) return [];
   const { bands, defaultPriorityBand, defaultNegativePriorityBand, usageLimitPolicy } = flowControl;
   const all = [...bands.values(), defaultPriorityBand, defaultNegativePriorityBand];
@@ -115,7 +127,22 @@ export function flowControlMeaning(
     [...bands].sort(([a], [b]) => a - b).map(([priority, band]) => [priority, meaning(band)]),
     meaning(flowControl.defaultPriorityBand),
     meaning(flowControl.defaultNegativePriorityBand),
+    ...(flowControl.parity === "" ? [] : [flowControl.parity]),
   ];
+}
+
+/**
+ * Returns what the file says of flow control, except for the detector: the section with the gate on, and that the gate is off.
+ * Where the file does not set the gate, its policies count for the time with InferenceModels.
+ */
+export function queueingMeaning(
+  { flowControl, modelFlowControl, configured }: EffectiveConfig,
+  described: (plugin: ConfiguredPlugin) => unknown,
+): readonly unknown[] {
+  if (flowControl !== undefined) return [flowControlMeaning(flowControl, described)];
+  if (modelFlowControl === undefined) return ["off"];
+  const own = policiesOf({ flowControl: modelFlowControl }).filter((policy) => configured.includes(policy));
+  return own.length === 0 ? [] : [own.map(described)];
 }
 
 /** Summarizes the configuration in force for one log line. */
@@ -144,7 +171,8 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
   };
 }
 
-function flowControlSummary(flowControl: EffectiveFlowControl): Readonly<Record<string, unknown>> {
+/** Summarizes flow control for one log line. */
+export function flowControlSummary(flowControl: EffectiveFlowControl): Readonly<Record<string, unknown>> {
   const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
   const { defaultPriorityBand, defaultNegativePriorityBand } = flowControl;
   const isOne = defaultNegativePriorityBand === defaultPriorityBand;

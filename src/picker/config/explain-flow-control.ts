@@ -15,10 +15,18 @@ export interface ExplanationParts {
   readonly note: (path: Path, origin: string) => void;
 }
 
-/** Completes `flowControl`, except for the detector, and `featureGates`; nothing with the gate off. */
+/**
+ * Completes `flowControl`, except for the detector, and `featureGates`. With the gate off only that; nothing where the file does
+ * not set it.
+ */
 export function explainFlowControl({ loaded, raw, line, note }: ExplanationParts): Readonly<Record<string, unknown>> {
   const { config, envelope, table } = loaded;
-  if (config.flowControl === undefined) return {};
+  const gate = (envelope.featureGates ?? []).findIndex((text) => gateName(text) === "flowControl");
+  if (config.flowControl === undefined) {
+    if (gate < 0) return {};
+    note(["featureGates", 0], line(["featureGates", gate]));
+    return { featureGates: ["flowControl=false"] };
+  }
   const { bands, defaultPriorityBand, defaultNegativePriorityBand, usageLimitPolicy }: EffectiveFlowControl =
     config.flowControl;
   const section = envelope.flowControl ?? {};
@@ -71,7 +79,6 @@ export function explainFlowControl({ loaded, raw, line, note }: ExplanationParts
     const priority = set([...path, "priority"], entry.priority, line([...path, "priority"]));
     return { priority, ...band(path, entry, bands.get(priority)!) };
   });
-  const gate = (envelope.featureGates ?? []).findIndex((text) => gateName(text) === "flowControl");
   return {
     featureGates: [set(["featureGates", 0], "flowControl", line(["featureGates", gate]))],
     flowControl: {

@@ -13,6 +13,7 @@ export function explainText({
   automatic,
   producers,
   reads,
+  queueing,
   weights,
   warnings,
 }: ExplainedConfig): string {
@@ -39,11 +40,19 @@ export function explainText({
     `Producers in the order in which they run: ${producers.join(", ") || "none"}.`,
     ...reads.map(({ plugin, producers }) => `${plugin} reads what ${producers.join(", ")} writes.`),
     `Made automatically: ${automatic.map(({ name }) => name).join(", ") || "nothing"}.`,
+    `Flow control: ${QUEUEING[queueing]}.`,
     ...("requestHandler" in config ? [] : ["Parsers: the default ones."]),
     ...warnings.map((warning) => `Warning: ${warning}`),
   ];
   return `${head.map((line) => `# ${line}\n`).join("")}${document.toString({ lineWidth: 0, minContentWidth: 0 })}`;
 }
+
+const QUEUEING = {
+  on: "on",
+  off: "off",
+  "with InferenceModels":
+    "off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise",
+} as const satisfies Record<ExplainedConfig["queueing"], string>;
 
 /** Returns a line for each profile that has scorers. */
 function weightLines(weights: ExplainedConfig["weights"]): string[] {

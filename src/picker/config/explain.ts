@@ -22,6 +22,8 @@ export interface ExplainedConfig {
   readonly producers: readonly string[];
   /** The producers whose data each plugin reads. */
   readonly reads: readonly { readonly plugin: string; readonly producers: readonly string[] }[];
+  /** Whether requests queue: always, never, or while InferenceModels of a v1alpha2 pool are present. */
+  readonly queueing: "on" | "off" | "with InferenceModels";
   /** The weight of each scorer in its profile, and its share of all weights from 0 to 1. */
   readonly weights: readonly ScorerWeight[];
   readonly warnings: readonly string[];
@@ -83,6 +85,12 @@ class Explaining {
       automatic: this.#automatic,
       producers: this.#producers,
       reads: this.#reads(),
+      queueing:
+        config.flowControl !== undefined
+          ? "on"
+          : config.modelFlowControl !== undefined
+            ? "with InferenceModels"
+            : "off",
       weights: config.profiles.flatMap(weightsOf),
       warnings: config.warnings,
     };

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type ConfiguredPlugin, type EffectiveConfig, flowControlMeaning, policiesOf } from "./effective.ts";
+import { type ConfiguredPlugin, type EffectiveConfig, policiesOf, queueingMeaning } from "./effective.ts";
 import { currentType } from "./published.ts";
 
 /** Characters of a fingerprint: 48 bits, enough to distinguish the configurations of a pool. */
@@ -55,8 +55,9 @@ export function configFingerprint(config: EffectiveConfig): string {
     config.discovery === undefined ? null : described(config.discovery),
     config.dataSources.map(({ source, extractors }) => [described(source), extractors.map(described)]),
     referred.map(described),
-    // Without flow control the list is as long as before there was any: fingerprints in records stay valid.
-    ...(config.flowControl === undefined ? [] : [flowControlMeaning(config.flowControl, described)]),
+    // For a file that says nothing of flow control the list is as long as before there was any: fingerprints in records stay
+    // valid.
+    ...queueingMeaning(config, described),
   ];
   return createHash("sha256").update(canonical(meaning)).digest("hex").slice(0, LENGTH);
 }

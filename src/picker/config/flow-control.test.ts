@@ -3,6 +3,7 @@ import { detailed, HEAD, load } from "../../../test/support/config/fakes.cases.t
 import { type EffectiveBand, effectiveSummary } from "./effective.ts";
 import { explainConfig } from "./explain.ts";
 import { explainText } from "./explain-text.ts";
+import { configFingerprint } from "./fingerprint.ts";
 
 const GATE = `${HEAD}featureGates: [flowControl]\n`;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -20,6 +21,38 @@ describe("flow control in the effective configuration (scheduling 4.2)", () => {
     expect(load(HEAD + section).flowControl).toBeUndefined();
     expect(load(`${HEAD}featureGates: ["flowControl=false"]\n${section}`).flowControl).toBeUndefined();
     expect(load(HEAD).flowControl).toBeUndefined();
+  });
+
+  it("waits for InferenceModels, with fair shares of tokens, in a file that does not set the gate", () => {
+    const section = "flowControl: {maxRequests: 5, priorityBands: [{priority: 1, fairnessPolicyRef: nobody}]}\n";
+    const { modelFlowControl } = load(HEAD + section);
+    expect(modelFlowControl).toMatchObject({ maxRequests: NEVER, noEndpointRequestTTL: 60_000, eviction: false });
+    expect(modelFlowControl!.bands.size).toBe(0);
+    const band = [...USUAL.slice(0, 4), "token-deficit-fairness-policy"];
+    expect(shown(modelFlowControl!.defaultPriorityBand)).toEqual(band);
+    for (const gate of ["flowControl", "flowControl=true", "flowControl=false"])
+      expect(load(`${HEAD}featureGates: ["${gate}"]\n`).modelFlowControl).toBeUndefined();
+  });
+
+  it("takes the policy of that name with its parameters then, and says when it counts", () => {
+    const named = `${HEAD}plugins:\n- {type: queue-scorer}\n- {type: token-deficit-fairness-policy}\n`;
+    const config = load(named);
+    expect(config.configured).toContain(config.modelFlowControl!.defaultPriorityBand.fairnessPolicy);
+    expect(config.warnings).toEqual([
+      "c.yaml:5:3: plugin token-deficit-fairness-policy has an effect only with InferenceModels: the file does not set the feature gate flowControl",
+    ]);
+    // A scorer of that name is no policy, and no mistake.
+    const strange = load(`${HEAD}plugins:\n- {name: token-deficit-fairness-policy, type: queue-scorer}\n`);
+    expect(strange.warnings).toEqual([]);
+    expect(strange.configured).not.toContain(strange.modelFlowControl!.defaultPriorityBand.fairnessPolicy);
+  });
+
+  it("counts in the fingerprint with what the file says of the gate, and with its policy", () => {
+    const plugins = "plugins:\n- {type: queue-scorer}\n";
+    const policy = "- {type: token-deficit-fairness-policy, parameters: {}}\n";
+    const texts = ["", "featureGates: [flowControl=false]\n", "featureGates: [flowControl]\n"];
+    const prints = texts.map((text) => configFingerprint(load(HEAD + text + plugins)));
+    expect(new Set([...prints, configFingerprint(load(HEAD + plugins + policy))]).size).toBe(4);
   });
 
   it.each(["", "flowControl:\n", "flowControl: {}\n"])("has all defaults with the gate alone (%j)", (section) => {
@@ -154,5 +187,18 @@ flowControl:
     expect(text).toContain(
       "type: fcfs-ordering-policy # made automatically: flowControl names no other ordering policy",
     );
+  });
+
+  it("in the explanation of a file that sets the gate to false, and of one that does not set it", () => {
+    const of = (gates: string): string => explainText(explainConfig(detailed(`${HEAD}${gates}`), []));
+    const off = of('featureGates: ["flowControl=false"]\n');
+    expect(off).toContain("# Flow control: off.\n");
+    expect(off).toContain("featureGates:\n  - flowControl=false # line 3\n");
+    expect(configFingerprint(load(off))).toBe(configFingerprint(load(`${HEAD}featureGates: [flowControl=0]\n`)));
+    const open = of("");
+    expect(open).toContain("# Flow control: off, and on with fair shares of tokens while InferenceModels");
+    expect(open).not.toContain("featureGates:");
+    expect(load(open).modelFlowControl).toBeDefined();
+    expect(of("featureGates: [flowControl]\n")).toContain("# Flow control: on.\n");
   });
 });

@@ -1,6 +1,7 @@
 import type { Path } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin, EffectiveBand, EffectiveFlowControl } from "./effective.ts";
@@ -30,12 +31,24 @@ export const BAND_DEFAULTS = { maxBytes: "1G", maxRequests: 5000 } as const;
 const BAND_MAX_BYTES = 1e9;
 /** The time to live of requests where the file has none (scheduling 4.2). */
 export const DEFAULT_TTL = "60s";
-const DEFAULT_TTL_MS = 60_000;
+
+/** Where the file has nothing: the time to live in milliseconds, 0 = none, and the requests of a band (scheduling 4.2, 6.10). */
+const STANDARDS: Readonly<Record<Parity, { readonly ttl: number; readonly bandRequests: number }>> = {
+  "": { ttl: 60_000, bandRequests: BAND_DEFAULTS.maxRequests },
+  "v1.5": { ttl: 0, bandRequests: Number.POSITIVE_INFINITY },
+};
+
+/** Keys of `flowControl` that v1.5 does not know (scheduling 6.10). */
+const LATER_KEYS = ["noEndpointRequestTTL", "defaultNegativePriorityBand", "enableEviction"] as const;
+
+/** The fairness policy while InferenceModels turn flow control on: their requests share tokens (api-resources 2). */
+const MODEL_FAIRNESS = "token-deficit-fairness-policy";
 
 /** What reading `flowControl` needs besides the section. */
 export interface FlowControlParts {
-  /** Whether the gate is on. Without it nothing of the section counts but the detector (scheduling 4.4). */
-  readonly isOn: boolean;
+  /** Whether the gate is on; undefined = the file does not set it. Else nothing of the section counts but the detector (4.4). */
+  readonly gate: boolean | undefined;
+  readonly parity: Parity;
   readonly table: PluginTable;
   readonly registry: PluginRegistry;
   readonly into: Violation[];
@@ -46,12 +59,15 @@ export interface FlowControlParts {
 /**
  * Reads `flowControl`, except for the detector, and completes it (scheduling 4.2).
  * @param parts.into receives repeated priorities, and with the gate on references to anything but a policy of the right kind
- * @returns undefined when the gate is off
+ * @returns undefined unless the gate is on
  */
 export function readFlowControl({ flowControl }: Envelope, parts: FlowControlParts): EffectiveFlowControl | undefined {
   const section: Section = flowControl ?? {};
   checkPriorities(section, parts.into);
-  if (parts.isOn) return new FlowControlReading(section, parts).run();
+  if (parts.gate) {
+    if (parts.parity === "v1.5") checkKeys(section, parts.into);
+    return new FlowControlReading(section, parts, USUAL_POLICIES).run();
+  }
   const keys = Object.entries(section).filter(([, value]) => value !== undefined && value !== null);
   const queueing = keys.map(([key]) => key).find((key) => key !== "saturationDetector");
   if (queueing !== undefined)
@@ -60,6 +76,26 @@ export function readFlowControl({ flowControl }: Envelope, parts: FlowControlPar
       "without the feature gate flowControl, only saturationDetector has an effect in this section",
     );
   return undefined;
+}
+
+/**
+ * Returns flow control for the time with InferenceModels, where the file does not set the gate: all defaults, and fair shares of
+ * tokens. Policies of the file count that are named like a default one.
+ * @returns undefined where the file sets the gate, or parity with a release without InferenceModels counts
+ */
+export function readModelFlowControl(parts: FlowControlParts): EffectiveFlowControl | undefined {
+  if (parts.gate !== undefined || parts.parity !== "") return undefined;
+  // A plugin that only has the name of a policy is no mistake in a file without flow control.
+  const quiet = { ...parts, into: [], warn: () => {} };
+  return new FlowControlReading({}, quiet, { ...USUAL_POLICIES, "fairness-policy": MODEL_FAIRNESS }).run();
+}
+
+function checkKeys(section: Section, into: Violation[]): void {
+  for (const key of LATER_KEYS) {
+    const value = section[key];
+    if (value === undefined || value === null || value === false) continue;
+    into.push({ path: ["flowControl", key], problem: `v1.5 has no ${key}; remove it, or --parity v1.5` });
+  }
 }
 
 function checkPriorities({ priorityBands }: Section, into: Violation[]): void {
@@ -74,10 +110,13 @@ function checkPriorities({ priorityBands }: Section, into: Violation[]): void {
 class FlowControlReading {
   readonly #section: Section;
   readonly #parts: FlowControlParts;
+  readonly #usual: Readonly<Record<PolicyKind, string>>;
 
-  constructor(section: Section, parts: FlowControlParts) {
+  /** @param usual the types of policies that the section does not name */
+  constructor(section: Section, parts: FlowControlParts, usual: Readonly<Record<PolicyKind, string>>) {
     this.#section = section;
     this.#parts = parts;
+    this.#usual = usual;
   }
 
   run(): EffectiveFlowControl {
@@ -85,6 +124,7 @@ class FlowControlReading {
     const defaultPriorityBand = this.#template("defaultPriorityBand") ?? this.#band({}, []);
     return {
       eviction: section.enableEviction ?? false,
+      parity: this.#parts.parity,
       maxBytes: orUnlimited(section.maxBytes),
       maxRequests: orUnlimited(section.maxRequests),
       noEndpointRequestTTL: this.#ttl(section.noEndpointRequestTTL),
@@ -118,7 +158,7 @@ class FlowControlReading {
   #band(entry: BandEntry, path: Path): EffectiveBand {
     return {
       maxBytes: entry.maxBytes || BAND_MAX_BYTES,
-      maxRequests: entry.maxRequests || BAND_DEFAULTS.maxRequests,
+      maxRequests: entry.maxRequests || STANDARDS[this.#parts.parity].bandRequests,
       defaultRequestTTL: this.#ttl(entry.defaultRequestTTL),
       orderingPolicy: this.#policy("ordering-policy", entry.orderingPolicyRef, [...path, "orderingPolicyRef"]),
       fairnessPolicy: this.#policy("fairness-policy", entry.fairnessPolicyRef, [...path, "fairnessPolicyRef"]),
@@ -127,14 +167,14 @@ class FlowControlReading {
 
   /** @param own what a band, or the time without endpoints, has of its own; the time of the whole section counts else */
   #ttl(own: number | null | undefined): number {
-    const ms = own ?? this.#section.defaultRequestTTL ?? DEFAULT_TTL_MS;
+    const ms = own ?? this.#section.defaultRequestTTL ?? STANDARDS[this.#parts.parity].ttl;
     return ms === 0 ? Number.POSITIVE_INFINITY : ms;
   }
 
   /** Returns the policy that a reference names, or the usual one of its kind. */
   #policy<K extends PolicyKind>(kind: K, given: string | null | undefined, path: Path): ConfiguredPlugin<K> {
     const { table, registry, into } = this.#parts;
-    const usual = USUAL_POLICIES[kind];
+    const usual = this.#usual[kind];
     const ref = given || usual;
     const plugin = table.get(ref);
     if (plugin !== undefined && isOfKind(kind)(plugin)) return plugin;

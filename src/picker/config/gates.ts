@@ -38,14 +38,14 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
  * @param into receives gates that do not exist or whose value is no truth value
  * @param warn called for gates without effect
- * @returns the gates that are on
+ * @returns the gates that the file sets, and whether they are on: one entry that turns a gate on suffices
  */
 export function checkGates(
   gates: readonly string[],
   into: Violation[],
   warn: (path: Path, text: string) => void,
-): ReadonlySet<string> {
-  const on = new Set<string>();
+): ReadonlyMap<string, boolean> {
+  const set = new Map<string, boolean>();
   gates.forEach((text, at) => {
     const path = ["featureGates", at];
     const name = gateName(text);
@@ -58,12 +58,12 @@ export function checkGates(
     }
     const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
     const value = VALUES.get(given);
-    if (value === true) on.add(name);
+    if (value !== undefined) set.set(name, value || set.get(name) === true);
     if (value === undefined) {
       const remedy = `write ${name}=true or ${name}=false`;
       into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });
     } else if (gate.because !== undefined && !gate.silent.includes(value))
       warn(path, `feature gate ${name} has no effect: ${gate.because}`);
   });
-  return on;
+  return set;
 }

@@ -1,13 +1,14 @@
 import { type Document, formatPosition, type Path } from "../../base/document/document.ts";
 import { nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
 import { type ConfiguredPlugin, type EffectiveConfig, type EffectiveProfile, policiesOf } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
-import { isPolicy, readDetector, readFlowControl } from "./flow-control.ts";
+import { isPolicy, readDetector, readFlowControl, readModelFlowControl } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
 import { type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
 import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, referencedPlugin } from "./plugins.ts";
@@ -30,6 +31,8 @@ const WHAT = "EndpointPickerConfig";
 export interface LoadOptions {
   /** Alpha plugins are refused (scheduling 3.1). */
   readonly refuseExperimental?: boolean;
+  /** The release whose defaults and keys count in `flowControl`; default: that of the specification (scheduling 6.10). */
+  readonly parity?: Parity | undefined;
   /** Violations that are known before the check: modules of entries of `plugins` that cannot be loaded. */
   readonly mistakes?: readonly Violation[];
 }
@@ -119,9 +122,12 @@ class Loading {
     checkNeededProfile(handler, names, table, this.#violations);
     warnOfProfiles(names, table, warn);
     const detector = readDetector(envelope, plan, table, this.#registry, this.#violations, warn);
-    const flowControl = readFlowControl(envelope, {
-      ...{ isOn: gates.has("flowControl"), table, registry: this.#registry, into: this.#violations, warn },
-    });
+    const queueing = {
+      ...{ gate: gates.get("flowControl"), parity: this.#options.parity ?? "" },
+      ...{ table, registry: this.#registry, into: this.#violations, warn },
+    };
+    const flowControl = readFlowControl(envelope, queueing);
+    const modelFlowControl = readModelFlowControl(queueing);
     const discovery = readDiscovery(envelope, table, this.#violations, warn);
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
@@ -141,7 +147,8 @@ class Loading {
     const measured = dataSources.flatMap(({ source, extractors }) => [source, ...extractors]);
     const policies = policiesOf({ flowControl });
     const used = [...members, detector, discovery, ...measured, ...parsers, ...policies].map((plugin) => plugin?.name);
-    this.#warnOfUnused(table, new Set([...used, ...referred]), flowControl !== undefined);
+    const withModels = new Set(policiesOf({ flowControl: modelFlowControl }).map(({ name }) => name));
+    this.#warnOfUnused(table, new Set([...used, ...referred]), flowControl !== undefined, withModels);
     this.#warnOfPassedOver(table, bindings);
     const config: EffectiveConfig = {
       source: this.#document.file,
@@ -154,6 +161,7 @@ class Loading {
       producers: [...configured, ...along].filter(isProducer),
       detector,
       flowControl,
+      modelFlowControl,
       discovery,
       parsers,
       hooks: [...configured, ...along].filter(isHook),
@@ -257,8 +265,18 @@ class Loading {
     this.#warnings.push(`${formatPosition(this.#document.positionOf(path))}: ${text}`);
   }
 
-  #warnOfUnused(table: PluginTable, used: ReadonlySet<string | undefined>, queues: boolean): void {
+  /** @param withModels the policies that take effect with InferenceModels */
+  #warnOfUnused(
+    table: PluginTable,
+    used: ReadonlySet<string | undefined>,
+    queues: boolean,
+    withModels: ReadonlySet<string>,
+  ): void {
     for (const { name, definition, path } of table.values()) {
+      if (isPolicy(definition.kind) && withModels.has(name)) {
+        this.#warn(path, `plugin ${name} has an effect only with InferenceModels: ${NO_GATE}`);
+        continue;
+      }
       const remedy = isPolicy(definition.kind) && !queues ? NO_QUEUES : REMEDIES[definition.kind];
       if (remedy !== undefined && !used.has(name)) this.#warn(path, `plugin ${name} has no effect: ${remedy}`);
     }
@@ -308,8 +326,9 @@ const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
   "usage-limit-policy": "name it in flowControl.usageLimitPolicyPluginRef",
 };
 
-/** The reason why no policy of flow control has an effect. */
-const NO_QUEUES = "without the feature gate flowControl no request queues";
+/** The reasons why policies of flow control have no effect, or only at times. */
+const NO_GATE = "the file does not set the feature gate flowControl";
+const NO_QUEUES = "without the feature gate flowControl, this file configures no queue";
 
 const isPicker = isOfKind("picker");
 const isProducer = isOfKind("producer");

@@ -447,7 +447,7 @@ flowControl:
 `;
     expect(load(text).warnings).toEqual([
       "c.yaml:8:3: without the feature gate flowControl, only saturationDetector has an effect in this section",
-      "c.yaml:6:3: plugin turns has no effect: without the feature gate flowControl no request queues",
+      "c.yaml:6:3: plugin turns has no effect: without the feature gate flowControl, this file configures no queue",
     ]);
     const on = text.replace("[flowControl=false]", "[flowControl=true]");
     expect(load(on).warnings).toEqual([]);

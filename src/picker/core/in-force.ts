@@ -1,6 +1,7 @@
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { CRITICALITY_PRIORITIES } from "../../pool/resources/resolve.ts";
 import { ParserTable } from "../apis/parser-table.ts";
 import type { ConfiguredPlugin, EffectiveBand, EffectiveConfig, EffectiveFlowControl } from "../config/effective.ts";
 import type { DecisionParts } from "../exchange/decide.ts";
@@ -15,8 +16,10 @@ export interface InForce extends DecisionParts {
   readonly instances: PluginInstances;
   readonly plan: SchedulingPlan;
   readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
-  /** Undefined = the gate is off: no request queues. */
+  /** Undefined = no request queues. */
   readonly flowControl: FlowControlSettings | undefined;
+  /** The configuration leaves it to InferenceModels whether requests queue, and this is how; else undefined. */
+  readonly modelFlowControl: EffectiveFlowControl | undefined;
   readonly hooks: RequestHooks;
   /** The configured parsers; none = the default ones, which work with every protocol. */
   readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
@@ -73,6 +76,20 @@ export function flowControlSettings(
   };
 }
 
+/**
+ * Returns the parts for the time with or without InferenceModels; the same parts where those change nothing. Policies keep what
+ * they have learnt from one time to the next. Throws the error of a policy's creation.
+ * @param present whether InferenceModels of a v1alpha2 pool are present (docs/spec/decisions.md#model-fairness)
+ */
+export function forModels(inForce: InForce, present: boolean): InForce {
+  const { modelFlowControl, flowControl, instances, detector } = inForce;
+  if (modelFlowControl === undefined || present === (flowControl !== undefined)) return inForce;
+  if (!present) return { ...inForce, flowControl: undefined, admission: new LegacyAdmission(detector.plugin) };
+  const settings = flowControlSettings(modelFlowControl, instances, detector.plugin);
+  const bands = new Map(CRITICALITY_PRIORITIES.map((priority) => [priority, settings.template]));
+  return { ...inForce, flowControl: { ...settings, bands }, admission: ADMITS_ALL };
+}
+
 function inForceOf(
   config: EffectiveConfig,
   instances: PluginInstances,
@@ -91,6 +108,7 @@ function inForceOf(
     plan: planOf(config, instances),
     detector: { name: config.detector.name, plugin: detector },
     flowControl: config.flowControl && flowControlSettings(config.flowControl, instances, detector),
+    modelFlowControl: config.modelFlowControl,
     admission: config.flowControl === undefined ? new LegacyAdmission(detector) : ADMITS_ALL,
     parsers: named.length === 0 ? new ParserTable() : new ParserTable(named.map(({ plugin }) => plugin)),
     headerProcessors: config.headerProcessors.map(make),

@@ -39,6 +39,7 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { FlowMetrics } from "./flow-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { ModelQueueing } from "./model-queueing.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -116,6 +117,7 @@ export class InferenceCore {
   readonly #scheduler: Scheduler;
   readonly #calls: PluginCalls;
   #inForce: InForce;
+  readonly #queueing: ModelQueueing;
   #closed = false;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
@@ -151,6 +153,7 @@ export class InferenceCore {
         ),
     });
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
+    this.#queueing = new ModelQueueing(this.models, log);
     this.#inForce = this.#make(config, undefined);
     this.#scheduler = new Scheduler({
       plan: this.#inForce.plan,
@@ -177,7 +180,7 @@ export class InferenceCore {
     this.endpoints.onAdded(() => this.#flowControl?.changed());
     this.endpoints.onRemoved(() => this.#flowControl?.changed());
     this.endpoints.onStateChanged(() => this.#flowControl?.changed());
-    options.models.resources?.onChange(() => this.#flowControl?.usePriorities(this.models.priorities()));
+    options.models.resources?.onChange(() => this.#resourcesChanged());
     this.#flowMetrics = new FlowMetrics({
       ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names, fairness },
       poolName: options.poolName ?? "",
@@ -350,9 +353,25 @@ export class InferenceCore {
     else instances.close();
   }
 
+  /** Turns flow control on or off where InferenceModels decide that, and names the priorities of the objects. */
+  #resourcesChanged(): void {
+    this.#queueing.look();
+    try {
+      const next = this.#queueing.apply(this.#inForce);
+      if (next !== this.#inForce) {
+        this.#inForce = next;
+        this.#useFlowControl();
+      }
+    } catch (error) {
+      this.onError(error);
+    }
+    this.#flowControl?.usePriorities(this.models.priorities());
+  }
+
   /** Puts the flow control of the configuration in force. */
   #useFlowControl(): void {
     const settings = this.#inForce.flowControl;
+    this.#queueing.tell(this.#inForce);
     if (settings === undefined) this.#flowControl?.letGo();
     else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
     else {
@@ -378,7 +397,14 @@ export class InferenceCore {
   /** @param previous plugins that may keep their state */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
     const { clock, random, log, hooks: ownHooks = [] } = this.#options;
-    return makeInForce(config, { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls });
+    const parts = { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls };
+    const made = makeInForce(config, parts);
+    try {
+      return this.#queueing.apply(made);
+    } catch (error) {
+      made.instances.close();
+      throw error;
+    }
   }
 }
 

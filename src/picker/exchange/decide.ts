@@ -4,7 +4,7 @@ import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { DecisionRecord, SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { firstHeader, HEADER, type HeaderList, requestPath } from "../../base/inference/headers.ts";
+import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RequestHeaderProcessor } from "../../base/plugin/kinds.ts";
@@ -140,6 +140,7 @@ export class RequestDecider {
       priority: resolved.priority,
       shedAt: resolved.shedAt,
       fairnessId: resolved.fairnessId,
+      fairnessWeight: resolved.fairnessWeight,
       bytesPerToken: learned ? bytesPerToken.of(resolved.targetModel) : undefined,
     } satisfies Required<InferenceRequest>;
   }
@@ -151,8 +152,11 @@ export class RequestDecider {
 
   /** Calls the request-header processors, before the request waits for anything. */
   process(understood: InferenceRequest): Processed {
-    const { onPluginError, calls } = this.#parts;
-    return processHeaders(this.#parts.inForce().headerProcessors, understood, onPluginError, calls);
+    const { onPluginError, calls, models } = this.#parts;
+    const { headerProcessors } = this.#parts.inForce();
+    if (headerProcessors.length === 0) return { request: understood, refusal: undefined };
+    const named = models.flowNamed(understood.headers) !== undefined;
+    return processHeaders(headerProcessors, understood, named, onPluginError, calls);
   }
 
   /** Whether the hint of a proxy allows an endpoint, or the pool has none at all. Otherwise waiting would not help (E-58a). */
@@ -163,11 +167,21 @@ export class RequestDecider {
     );
   }
 
-  /** Decides where a request goes, from the state at this moment. */
-  decide({ request, refusal: refused }: Processed, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
+  /**
+   * Decides where a request goes, from the state at this moment.
+   * @param admitted flow control has let the request go: saturation does not refuse it any more
+   */
+  decide(
+    { request, refusal: refused }: Processed,
+    subset: SubsetHint | undefined,
+    extras?: ScheduleExtras,
+    admitted = false,
+  ): Decided {
     const { scheduler } = this.#parts;
     const { endpoints, down } = this.#candidates(subset);
-    const refusal = refused ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
+    const refusal =
+      refused ??
+      (endpoints.length === 0 ? scheduler.noCandidates() : admitted ? undefined : this.#admit(request, endpoints));
     const result =
       refusal === undefined
         ? scheduler.schedule(request, endpoints, down.length, down.length === 0 ? extras : { ...extras, down })
@@ -217,16 +231,16 @@ interface NamedHeaderProcessor {
 /**
  * Calls the request-header processors for a request whose model and objective are known (scheduling 3.2). The fairness ID that
  * a processor sets counts where the client names none; the first processor that sets one wins.
+ * @param named whether the client names a fairness ID
  * @param onError receives the error of a processor that throws; the request goes on without that processor
  */
 export function processHeaders(
   processors: readonly NamedHeaderProcessor[],
   request: InferenceRequest,
+  named: boolean,
   onError: (plugin: string, error: unknown) => void,
   calls: PluginCalls = UNTIMED,
 ): Processed {
-  if (processors.length === 0) return { request, refusal: undefined };
-  const named = firstHeader(request.headers, HEADER.fairnessId, HEADER.fairnessIdAlias) !== undefined;
   let fairnessId: string | undefined;
   const setFairnessId = (id: string): void => {
     if (typeof id !== "string")

@@ -381,6 +381,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
         processed,
         this.#subset,
         explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
+        this.#queued !== undefined,
       );
       if (this.#queued?.waited === true) outcome.record.queued = this.#queued.ticket.wait;
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);

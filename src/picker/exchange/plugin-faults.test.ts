@@ -16,7 +16,7 @@ function processed(process: unknown): { request: InferenceRequest; refusal: unkn
   const failed: string[] = [];
   const plugin = { process } as RequestHeaderProcessor;
   const processors = [{ name: "mine", type: "mine", plugin }];
-  return { ...processHeaders(processors, requestOf("p"), (_, error) => failed.push(messageOf(error))), failed };
+  return { ...processHeaders(processors, requestOf("p"), false, (_, error) => failed.push(messageOf(error))), failed };
 }
 
 describe("a request-header processor", () => {

@@ -209,11 +209,13 @@ function keyOf({ namespace, name }: ObjectKey): string {
 
 /** Most objects whose problems are remembered as reported; those of further objects are reported again. */
 const MAX_TOLD = 1000;
+/** Characters of the problems by which those of one object are told apart. */
+const LONGEST_KEY = 500;
 const KEPT = "this InferencePool stays in force as it was last readable";
 
 /**
  * Reads the objects of one type as the API server lists and watches them: items of a list do not state their kind. A problem of
- * an object is reported once per generation. A broken object counts as absent. Our pool is the exception: when a newer release
+ * an object is reported once per generation, which other annotations do not raise: other problems are reported too. A broken object counts as absent. Our pool is the exception: when a newer release
  * wrote it in a form that this release cannot read, it keeps its last state. Without the pool there would be no endpoints at
  * all.
  */
@@ -229,7 +231,7 @@ export function objectReader(
     const { metadata } = (item ?? {}) as {
       readonly metadata?: { readonly uid?: string; readonly generation?: number };
     };
-    const key = `${metadata?.uid} ${metadata?.generation}`;
+    const key = `${metadata?.uid} ${metadata?.generation} ${problems.join("\n").slice(0, LONGEST_KEY)}`;
     if (told.has(key)) return;
     if (told.size >= MAX_TOLD) told.clear();
     told.add(key);

@@ -19,6 +19,11 @@ export class ModelTable {
   readonly #candidates = new Map<string, Map<string, InferenceModel>>();
   readonly #winners = new Map<string, ModelEntry>();
 
+  /** InferenceModels, also those that do not speak for their name. */
+  get size(): number {
+    return this.#byId.size;
+  }
+
   /** The oldest InferenceModel with this model name. */
   get(modelName: string): ModelEntry | undefined {
     return this.#winners.get(modelName);

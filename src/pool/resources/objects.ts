@@ -71,6 +71,8 @@ export interface InferenceModel {
   readonly modelName: string;
   readonly criticality: Criticality | undefined;
   readonly targets: readonly WeightedTarget[];
+  /** The share of tokens of its requests among others of the same priority; absent = none stated, counts as 1. */
+  readonly fairnessWeight?: number | undefined;
   readonly poolRef: PoolReference;
 }
 
@@ -80,6 +82,8 @@ export interface InferenceObjective {
   readonly meta: ObjectMeta;
   /** Undefined = not given: counts as 0. Below 0 = sheddable. */
   readonly priority: number | undefined;
+  /** As for an InferenceModel; absent = the weight of the InferenceModel counts. */
+  readonly fairnessWeight?: number | undefined;
   readonly poolRef: PoolReference;
 }
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { formatPath } from "../../base/document/document.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
+import { annotationWarnings } from "./fairness-weight.ts";
 import type { Kind } from "./kind.ts";
 import { GROUP, type ObjectMeta, type ResourceObject } from "./objects.ts";
 import { experimentalPool, stablePool } from "./pool-kinds.ts";
@@ -82,7 +83,8 @@ export function readResource(value: unknown, options: ReadOptions = {}): Resourc
     const problem = `${kind.kind} ${meta.namespace}/${meta.name} has no \`spec\` and is not used`;
     return { outcome: "empty", warnings: [{ path: [], problem }] };
   }
-  return { outcome: "usable", object: reading.object(meta), warnings: reading.warnings };
+  const warnings = [...reading.warnings, ...annotationWarnings(kind.kind, meta)];
+  return { outcome: "usable", object: reading.object(meta), warnings };
 }
 
 /** The kinds of lists that hold Sluice's kinds: that of all objects, and `InferencePoolList` and the like. */

@@ -62,6 +62,7 @@ describe("without API objects", () => {
       priority: 0,
       shedAt: Number.POSITIVE_INFINITY,
       fairnessId: "default-flow",
+      fairnessWeight: 1,
     });
   });
 

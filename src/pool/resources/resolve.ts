@@ -2,6 +2,7 @@ import type { Random } from "../../base/clock/random.ts";
 import { oneLine } from "../../base/inference/errors.ts";
 import { firstHeader, HEADER, type HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import type { ParsedBody } from "../../base/inference/request.ts";
 import type { ModelEntry } from "./model-table.ts";
 import type { ObjectiveTable } from "./objectives.ts";
@@ -12,6 +13,8 @@ import type { ResourceStore } from "./resource-store.ts";
 const DEFAULT_FAIRNESS_ID = "default-flow";
 /** A criticality as a priority (docs/spec/decisions.md#criticality). A model without one is Standard. */
 const PRIORITY: Readonly<Record<Criticality, number>> = { Critical: 1, Standard: 0, Sheddable: -1 };
+/** The priorities of the three criticalities, highest first. */
+export const CRITICALITY_PRIORITIES: readonly number[] = Object.values(PRIORITY);
 /** Default saturation from which Standard requests may be refused. */
 export const STANDARD_SHED_AT = 2;
 
@@ -35,12 +38,14 @@ export interface ResolverOptions {
   readonly standardShedAt?: number | undefined;
   /** Standard InferenceModels are shed like Sheddable ones, as in v0.3 to v0.5. */
   readonly legacyCriticality?: boolean | undefined;
+  /** With v1.5 only the older header names a flow, and no InferenceModel does (scheduling 6.10). */
+  readonly parity?: Parity | undefined;
   /** Called whenever the rule of an InferenceModelRewrite has chosen a target. */
   readonly onRewrite?: ((rewrite: string, model: string, target: string) => void) | undefined;
 }
 
 /** The configured models and objectives, and how they count. */
-export type ModelOptions = Omit<ResolverOptions, "random" | "onRewrite">;
+export type ModelOptions = Omit<ResolverOptions, "random" | "onRewrite" | "parity">;
 
 /** The meaning of a request's model name and control headers. */
 export interface ResolvedModel {
@@ -53,6 +58,8 @@ export interface ResolvedModel {
   /** As in `InferenceRequest`. */
   readonly shedAt: number;
   readonly fairnessId: string;
+  /** As in `InferenceRequest`. */
+  readonly fairnessWeight: number;
 }
 
 /** The parts of a body that name its model. */
@@ -86,6 +93,23 @@ export class ModelResolver {
     return found;
   }
 
+  /**
+   * Whether InferenceModels of a v1alpha2 pool are present and count. Undefined without a pool: then nobody can say
+   * (docs/spec/decisions.md#model-fairness).
+   */
+  get modelsPresent(): boolean | undefined {
+    const { resources, matching } = this.#options;
+    if (resources === undefined || matching === "off") return false;
+    if (resources.pool === undefined) return undefined;
+    return resources.pool.group === GROUP.experimental && resources.hasModels;
+  }
+
+  /** Whether a flag says from which saturation on InferenceModels are shed. Flow control sheds none. */
+  get shedsByFlag(): boolean {
+    const { standardShedAt = STANDARD_SHED_AT, legacyCriticality = false } = this.#options;
+    return legacyCriticality || standardShedAt !== STANDARD_SHED_AT;
+  }
+
   /** A model name without an InferenceModel is answered 404. */
   get enforcing(): boolean {
     const { resources, matching = "auto" } = this.#options;
@@ -102,8 +126,9 @@ export class ModelResolver {
    * Bodies that cannot name a model keep none and match nothing.
    *
    * The priority is that of the objective which a header names; else it follows from the criticality of the InferenceModel;
-   * else it is 0. The `x-llm-d-...` headers win over the `x-gateway-...` aliases; an empty value counts as absent. Source:
-   * epp-protocol 10.6-10.9, api-resources 2, docs/spec/decisions.md#unknown-model.
+   * else it is 0. The weight comes from the first of both that states one. The `x-llm-d-...` headers win over the
+   * `x-gateway-...` aliases; an empty value counts as absent. Source: epp-protocol 10.6-10.9, api-resources 2,
+   * docs/spec/decisions.md#unknown-model.
    *
    * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose InferenceModel
    * leaves no target (404)
@@ -135,11 +160,19 @@ export class ModelResolver {
       objective: stated === undefined ? "" : named!,
       priority,
       shedAt,
-      fairnessId:
-        controlText(headers, HEADER.fairnessId, HEADER.fairnessIdAlias) ??
-        entry?.model.modelName ??
-        DEFAULT_FAIRNESS_ID,
+      fairnessId: this.flowNamed(headers) ?? (this.#isV15 ? undefined : entry?.model.modelName) ?? DEFAULT_FAIRNESS_ID,
+      fairnessWeight:
+        (stated === undefined ? undefined : resources?.objectiveWeight(named!)) ?? entry?.model.fairnessWeight ?? 1,
     };
+  }
+
+  /** The fairness ID that the client names. */
+  flowNamed(headers: HeaderList): string | undefined {
+    return controlText(headers, this.#isV15 ? HEADER.fairnessIdAlias : HEADER.fairnessId, HEADER.fairnessIdAlias);
+  }
+
+  get #isV15(): boolean {
+    return this.#options.parity === "v1.5";
   }
 
   /** The target that a rewrite rule draws; undefined when no rule applies to this name. */

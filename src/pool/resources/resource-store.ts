@@ -92,6 +92,11 @@ export class ResourceStore {
     return this.#models.all();
   }
 
+  /** Whether our pool has an InferenceModel that names a model. */
+  get hasModels(): boolean {
+    return this.#models.size > 0;
+  }
+
   /** The rewrite rule for a model name; "" where the request has none. */
   rewrite(modelName: string): RewriteMatch | undefined {
     return this.#rewrites.match(modelName);
@@ -106,6 +111,11 @@ export class ResourceStore {
   objective(name: string): number | undefined {
     const found = this.#objectives.get(name);
     return found === undefined ? undefined : (found.priority ?? 0);
+  }
+
+  /** The fairness weight of an InferenceObjective; undefined when it states none, or there is no such objective. */
+  objectiveWeight(name: string): number | undefined {
+    return this.#objectives.get(name)?.fairnessWeight;
   }
 
   /** The priorities of all InferenceObjectives of our pool; one may come several times. */

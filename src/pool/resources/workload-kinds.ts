@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { fairnessWeight } from "./fairness-weight.ts";
 import { defineKind, type Kind, weightsAllOrNone } from "./kind.ts";
 import { GROUP } from "./objects.ts";
 import {
@@ -72,6 +73,7 @@ export const model: Kind = defineKind({
     modelName,
     criticality,
     targets: targetModels,
+    fairnessWeight: fairnessWeight(meta),
     poolRef,
   }),
 });
@@ -85,7 +87,13 @@ function objective(objectiveGroup: string, priority: () => z.ZodType<number>): K
     schema: (unknownKeys) =>
       mapping({ priority: optional(priority()), poolRef: poolRef(GROUP.stable, unknownKeys) }, unknownKeys),
     hints: HINTS,
-    object: (meta, { priority, poolRef }) => ({ kind: "InferenceObjective", meta, priority, poolRef }),
+    object: (meta, { priority, poolRef }) => ({
+      kind: "InferenceObjective",
+      meta,
+      priority,
+      fairnessWeight: fairnessWeight(meta),
+      poolRef,
+    }),
   });
 }
 

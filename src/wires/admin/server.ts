@@ -32,7 +32,7 @@ const PATHS =
   "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/pprof/";
 
 const NO_QUEUES =
-  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on.";
+  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 

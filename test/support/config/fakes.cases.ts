@@ -150,6 +150,7 @@ export const DEFINITIONS = [
   ordering("edf-ordering-policy"),
   fairness("global-strict-fairness-policy"),
   fairness("round-robin-fairness-policy"),
+  fairness("token-deficit-fairness-policy"),
   usageLimit("static-usage-limit-policy"),
   usageLimit("soft-reflective-ceiling-policy"),
   defineDiscovery({

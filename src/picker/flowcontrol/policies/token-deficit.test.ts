@@ -12,6 +12,8 @@ interface Load {
   readonly requests: number;
   readonly prompt: number;
   readonly answer: number;
+  /** What their objects state. */
+  readonly weight?: number;
 }
 
 /** A pool that serves one request at a time, in the order that a real flow control chooses. */
@@ -34,9 +36,9 @@ class Pool {
     });
   }
 
-  send({ id, requests, prompt, answer }: Load): void {
+  send({ id, requests, prompt, answer, weight }: Load): void {
     for (let i = 0; i < requests; i++) {
-      const request = requestOf("x".repeat(4 * prompt), { fairnessId: id });
+      const request = requestOf("x".repeat(4 * prompt), { fairnessId: id, fairnessWeight: weight });
       const tokens = prompt + answer;
       const end = (): void => {
         this.service.push({ id, tokens });
@@ -94,6 +96,28 @@ describe("token-deficit-fairness-policy", () => {
     pool.send({ id: "free", requests: 500, prompt: 50, answer: 50 });
     pool.serve(300);
     expect(pool.tokens("paid") / pool.tokens("free")).toBeCloseTo(2, 1);
+  });
+
+  it("takes the weight that requests carry, unless the parameters have one for their flow", () => {
+    const pool = new Pool({ told: 1 });
+    for (const [id, weight] of [
+      ["one", undefined],
+      ["two", 2],
+      ["told", 5],
+    ] as const)
+      pool.send({ id, requests: 500, prompt: 50, answer: 50, ...(weight === undefined ? {} : { weight }) });
+    pool.serve(400);
+    expect(pool.tokens("two") / pool.tokens("one")).toBeCloseTo(2, 1);
+    expect(pool.tokens("told") / pool.tokens("one")).toBeCloseTo(1, 1);
+  });
+
+  it("gives back to a flow what it was charged too much, however long the answers of another are", () => {
+    const pool = new Pool({ long: 3 });
+    pool.send({ id: "brief", requests: 4000, prompt: 10, answer: 10 });
+    pool.send({ id: "long", requests: 200, prompt: 10, answer: 990 });
+    pool.serve(2000);
+    expect(pool.tokens("long") / pool.tokens("brief")).toBeGreaterThan(2.8);
+    expect(pool.tokens("long") / pool.tokens("brief")).toBeLessThan(3.2);
   });
 
   it("corrects the charge by what answers report: long answers cost their flow its next turns", () => {
@@ -160,7 +184,7 @@ describe("token-deficit-fairness-policy", () => {
   });
 
   it("refuses weights that are no positive numbers", () => {
-    for (const weight of [0, -1, Number.NaN, 2e6, "2"])
+    for (const weight of [0, 1e-9, -1, Number.NaN, 2e6, "2"])
       expect(tokenDeficitFairnessPolicy.parameters.safeParse({ weights: { a: weight } }).success).toBe(false);
     expect(tokenDeficitFairnessPolicy.parameters.safeParse({ weights: { a: 0.5 } }).success).toBe(true);
   });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { promptTokens } from "../../../base/inference/request.ts";
+import { type InferenceRequest, promptTokens } from "../../../base/inference/request.ts";
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
 import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "../indexed-heap.ts";
@@ -10,11 +10,13 @@ const parameters = z.strictObject({
       z.string().min(1).max(256),
       z
         .number("a weight must be a number")
-        .positive("a weight must be greater than 0")
+        .min(0.001, "a weight must be at least 0.001")
         .max(1_000_000, "a weight must be at most 1000000"),
     )
     .default({})
-    .describe("Weight by fairness ID: a flow of weight 2 gets twice the tokens of a flow of weight 1, the default."),
+    .describe(
+      "Weight by fairness ID: a flow of weight 2 gets twice the tokens of a flow of weight 1. A flow that is not named has the weight of its InferenceObjectives or InferenceModels, 1 by default.",
+    ),
 });
 
 /** Not a type of the reference: the fair share of tokens that the InferenceModel API promises (api-resources 2). */
@@ -26,9 +28,12 @@ export const tokenDeficitFairnessPolicy = defineFairnessPolicy({
   create: ({ weights }) => {
     const expected = new ExpectedAnswer();
     const byId = new Map(Object.entries(weights));
-    return { choice: () => new TokenDeficit((fairnessId) => byId.get(fairnessId) ?? 1, expected) };
+    const weightOf: WeightOf = ({ fairnessId, fairnessWeight }) => byId.get(fairnessId) ?? fairnessWeight ?? 1;
+    return { choice: () => new TokenDeficit(weightOf, expected) };
   },
 });
+
+type WeightOf = (request: Pick<InferenceRequest, "fairnessId" | "fairnessWeight">) => number;
 
 /** The mean length of an answer in tokens, smoothed. */
 class ExpectedAnswer {
@@ -49,6 +54,8 @@ interface Tag {
   readonly fairnessId: string;
   /** Charged tokens by weight: of the requests so far. The flow with the lowest figure is served next. */
   at: number;
+  /** Of the last request: those of one flow may have different ones. The end of a request counts by it. */
+  weight: number;
   /** Exists while the flow has queued requests. */
   flow: QueuedFlow | undefined;
   /** Arrival among the flows: breaks ties. */
@@ -70,17 +77,18 @@ const MAX_TAGS = 4096;
 /**
  * The flows of one band, by start-time fair queueing (Goyal, Vin, Cheng: SIGCOMM 1996). Virtual time is the figure of the flow
  * that was served last. A flow that begins to wait starts at virtual time or at its own figure, whichever is later: it has no
- * claim for time in which it sent nothing, and owes nothing for tokens that no other flow wanted.
+ * claim for time in which it sent nothing, and owes nothing for tokens that no other flow wanted. A flow that was charged too much
+ * gets the rest back while it waits, also when its figure then is below virtual time.
  */
 class TokenDeficit implements FlowChoice {
-  readonly #weightOf: (fairnessId: string) => number;
+  readonly #weightOf: WeightOf;
   readonly #expected: ExpectedAnswer;
   readonly #tags = new Map<string, Tag>();
   readonly #queued = new IndexedHeap(BY_TAG);
   #time = 0;
   #joins = 0;
 
-  constructor(weightOf: (fairnessId: string) => number, expected: ExpectedAnswer) {
+  constructor(weightOf: WeightOf, expected: ExpectedAnswer) {
     this.#weightOf = weightOf;
     this.#expected = expected;
   }
@@ -111,8 +119,11 @@ class TokenDeficit implements FlowChoice {
   dispatched({ request }: QueuedRequest): number {
     const charged = promptTokens(request) + this.#expected.of(request.maxTokens);
     const tag = this.#tagOf(request.fairnessId);
-    this.#time = Math.max(this.#time, tag.at);
-    this.#move(tag, this.#time + charged / this.#weightOf(tag.fairnessId));
+    tag.weight = this.#weightOf(request);
+    const start = tag.flow === undefined ? Math.max(this.#time, tag.at) : tag.at;
+    // Virtual time does not go back.
+    this.#time = Math.max(this.#time, start);
+    this.#move(tag, start + charged / tag.weight);
     return charged;
   }
 
@@ -121,7 +132,7 @@ class TokenDeficit implements FlowChoice {
     if (Number.isNaN(tokens)) return;
     this.#expected.learn(completionTokens);
     const tag = this.#tags.get(fairnessId);
-    if (tag !== undefined) this.#move(tag, tag.at + (tokens - charged) / this.#weightOf(fairnessId));
+    if (tag !== undefined) this.#move(tag, tag.at + (tokens - charged) / tag.weight);
   }
 
   #move(tag: Tag, at: number): void {
@@ -130,8 +141,7 @@ class TokenDeficit implements FlowChoice {
       return;
     }
     this.#queued.remove(tag);
-    // Virtual time does not go back.
-    tag.at = Math.max(at, this.#time);
+    tag.at = at;
     this.#queued.add(tag);
   }
 
@@ -139,7 +149,7 @@ class TokenDeficit implements FlowChoice {
     const known = this.#tags.get(fairnessId);
     if (known !== undefined) return known;
     if (this.#tags.size >= MAX_TAGS) this.#forget();
-    const tag: Tag = { fairnessId, at: this.#time, flow: undefined, order: 0, place: -1 };
+    const tag: Tag = { fairnessId, at: this.#time, weight: 1, flow: undefined, order: 0, place: -1 };
     this.#tags.set(fairnessId, tag);
     return tag;
   }

@@ -52,6 +52,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/common",
     "wires/admin",
     "wires/extproc",
+    "wires/scaler",
     "picker/config",
     "picker/core",
     "picker/exchange",
@@ -92,6 +93,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "wires/gateway": [
     "wires/admin",
     "wires/proxy",
+    "wires/scaler",
     "picker/core",
     "picker/exchange",
     "pool/endpoints",
@@ -101,6 +103,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
   "wires/proxy": ["picker/exchange"],
+  "wires/scaler": ["base/document", "base/grpc"],
   // picker
   "picker/core": [
     "picker/apis",

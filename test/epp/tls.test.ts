@@ -9,6 +9,7 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { selfSignedPair, type TlsPair } from "../../src/base/grpc/tls.ts";
 import { clientAuthority } from "../support/certificates.ts";
 import { type BareEpp, ExtProcClient, exchange, finish, health, route, startBareEpp } from "../support/epp-process.ts";
+import { freePort, onFreePorts } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
 import { sluice } from "../support/process.ts";
 import { endpointsFile, portOf, type Sim, startSims } from "../support/stack.ts";
@@ -51,6 +52,22 @@ function shown(port: number, more: ConnectionOptions = {}): Promise<string> {
 }
 
 const serialOf = ({ cert }: TlsPair): string => new X509Certificate(cert).serialNumber;
+
+describe("sluice epp --scaler-cert-dir", () => {
+  it("shows new connections of the scaler's port a renewed certificate", async () => {
+    const [first, second] = await Promise.all([selfSignedPair(realClock), selfSignedPair(realClock)]);
+    const { directory, swap } = mountedSecret(first);
+    const epp = await onFreePorts(async () => {
+      const port = String(await freePort());
+      return startBareEpp(endpoints, ["--scaler-port", port, "--scaler-cert-dir", directory]);
+    });
+    const port = portOf(await epp.process.listening("scaler"));
+    expect(await shown(port)).toBe(serialOf(first));
+    swap(second);
+    await poll("the renewed certificate", async () => (await shown(port)) === serialOf(second));
+    await epp.process.stop();
+  });
+});
 
 describe("sluice epp --cert-path --enable-cert-reload", () => {
   it("shows new connections a renewed certificate, keeps the old one when the new is broken, and drops no stream (E-126, D-30)", async () => {

@@ -1,7 +1,7 @@
-import { messageOf } from "../inference/errors.ts";
+import { oneRequest } from "./one-request.ts";
 import { Reader, Writer } from "./protobuf.ts";
 import { GRPC_STATUS } from "./status.ts";
-import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "./transport.ts";
+import type { GrpcHandler, GrpcStream } from "./transport.ts";
 
 /** `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
 export const SERVING_STATUS = { unknown: 0, serving: 1, notServing: 2, serviceUnknown: 3 } as const;
@@ -109,44 +109,10 @@ export class ProcessorHealth implements HealthSource {
 /** The methods of `grpc.health.v1.Health` by path. */
 export function healthHandlers(source: HealthSource): Map<string, GrpcHandler> {
   return new Map<string, GrpcHandler>([
-    ["/grpc.health.v1.Health/Check", (stream) => new OneRequest(stream, (service) => check(stream, source, service))],
-    ["/grpc.health.v1.Health/List", (stream) => new OneRequest(stream, () => list(stream, source))],
-    ["/grpc.health.v1.Health/Watch", (stream) => new OneRequest(stream, (service) => watch(stream, source, service))],
+    ["/grpc.health.v1.Health/Check", oneRequest(serviceOf, (service, stream) => check(stream, source, service))],
+    ["/grpc.health.v1.Health/List", oneRequest(serviceOf, (_, stream) => list(stream, source))],
+    ["/grpc.health.v1.Health/Watch", oneRequest(serviceOf, (service, stream) => watch(stream, source, service))],
   ]);
-}
-
-/** A call with one request message. `answer` returns a function that runs when the call has ended. */
-class OneRequest implements GrpcStreamEvents {
-  readonly #stream: GrpcStream;
-  readonly #answer: (service: string) => (() => void) | undefined;
-  #asked = false;
-  #undo: (() => void) | undefined;
-
-  constructor(stream: GrpcStream, answer: (service: string) => (() => void) | undefined) {
-    this.#stream = stream;
-    this.#answer = answer;
-  }
-
-  message(bytes: Uint8Array): void {
-    if (this.#asked) return;
-    this.#asked = true;
-    let service: string;
-    try {
-      service = serviceOf(bytes);
-    } catch (error) {
-      this.#stream.end(GRPC_STATUS.internal, messageOf(error));
-      return;
-    }
-    this.#undo = this.#answer(service);
-  }
-
-  halfClosed(): void {
-    if (!this.#asked) this.#stream.end(GRPC_STATUS.internal, "the call carries no request message");
-  }
-
-  closed(): void {
-    this.#undo?.();
-  }
 }
 
 function check(stream: GrpcStream, source: HealthSource, service: string): undefined {

@@ -6,6 +6,7 @@ export const GRPC_STATUS = {
   invalidArgument: 3,
   notFound: 5,
   resourceExhausted: 8,
+  failedPrecondition: 9,
   unimplemented: 12,
   internal: 13,
   unavailable: 14,

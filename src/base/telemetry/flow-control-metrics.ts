@@ -62,6 +62,19 @@ export const FLOW_CONTROL_METRICS = {
     maxSeries: MAX_QUEUE_SERIES,
     twins: older("queue_bytes"),
   },
+  queueTokens: {
+    type: "gauge",
+    name: "sluice_flow_control_queue_tokens",
+    help: "Tokens of the prompts of the requests in flow control, estimated from their text.",
+    labels: QUEUED,
+    maxSeries: MAX_QUEUE_SERIES,
+  },
+  predictedWait: {
+    type: "gauge",
+    name: "sluice_flow_control_predicted_wait_seconds",
+    help: "Seconds until all requests in flow control have left, by the rate of the last dispatches. While almost none leaves: for how long requests have waited without a pause.",
+    labels: POOL,
+  },
   poolSaturation: {
     type: "gauge",
     name: "llm_d_epp_flow_control_pool_saturation",

@@ -118,6 +118,8 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["llm_d_epp_flow_control_reclaim_target", "gauge", "inference_pool"],
   ["llm_d_epp_flow_control_pending_reclaim", "gauge", "inference_pool"],
   ["llm_d_epp_flow_control_revocation_confirmation_seconds", "histogram", "inference_pool"],
+  ["sluice_flow_control_queue_tokens", "gauge", QUEUED],
+  ["sluice_flow_control_predicted_wait_seconds", "gauge", "inference_pool"],
   ["sluice_endpoint_state", "gauge", "endpoint,state"],
   ["sluice_body_budget_bytes", "gauge", "pool"],
   ["sluice_body_budget_limit_bytes", "gauge", "pool"],

@@ -42,12 +42,19 @@ export const EPP_FLAGS = [
     help: "Port of /metrics, /debug and the page; 0 = any.",
   },
   {
+    ...PORT,
+    name: "scaler-port",
+    default: "0",
+    since: "ours",
+    help: "Port of the external scaler for KEDA, which tells how many requests wait in flow control; 0 = none.",
+  },
+  {
     name: "bind-address",
     takes: "IP",
     type: "string",
     default: "0.0.0.0",
     since: "ours",
-    help: "IP address that all three ports listen on; :: for IPv6 and IPv4.",
+    help: "IP address that all ports listen on; :: for IPv6 and IPv4.",
   },
   {
     name: "endpoints",

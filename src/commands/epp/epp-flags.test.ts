@@ -89,6 +89,7 @@ describe("parseEppFlags", () => {
       grpcPort: 9002,
       grpcHealthPort: 9003,
       metricsPort: 9090,
+      scalerPort: undefined,
       poolName: "epp",
       kubernetes: undefined,
       endpointsFile: "e.yaml",
@@ -105,6 +106,7 @@ describe("parseEppFlags", () => {
         certReload: false,
         minVersion: "TLSv1.2",
         ciphers: undefined,
+        scalerCertDir: undefined,
         metricsCertDir: undefined,
         extProcClientCaFile: undefined,
         clientCaFile: undefined,
@@ -424,6 +426,18 @@ describe("parseEppFlags", () => {
     [
       ["--endpoints=e", "--bind-address=localhost"],
       'FLAG_VALUE: --bind-address="localhost" is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::',
+    ],
+    [
+      ["--endpoints=e", "--scaler-port=9003"],
+      "FLAG_CONFLICT: --grpc-health-port and --scaler-port are both 9003; give each a port of its own",
+    ],
+    [
+      ["--endpoints=e", "--scaler-port=65536"],
+      'FLAG_VALUE: --scaler-port="65536" is not valid: the largest value is 65535',
+    ],
+    [
+      ["--endpoints=e", "--scaler-cert-dir=/s"],
+      "FLAG_CONFLICT: --scaler-cert-dir requires --scaler-port: without it there is no scaler",
     ],
     [
       ["--endpoints=e", "--metrics-port=9002"],

@@ -49,6 +49,7 @@ export function parseEppFlags(
     grpcPort: values["grpc-port"],
     grpcHealthPort: values["grpc-health-port"],
     metricsPort: values["metrics-port"],
+    scalerPort: values["scaler-port"] || undefined,
     poolName: poolNameOf(values, kubernetes, env),
     endpointsFile: values.endpoints || undefined,
     missingEndpoints: missingEndpoints(),
@@ -146,6 +147,8 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
       "FLAG_CONFLICT",
       "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone admits every client",
     );
+  if (values["scaler-cert-dir"] && values["scaler-port"] === 0)
+    throw new SluiceError("FLAG_CONFLICT", "--scaler-cert-dir requires --scaler-port: without it there is no scaler");
   if (values["pool-name"] && values["endpoint-selector"])
     throw new SluiceError(
       "FLAG_CONFLICT",
@@ -159,7 +162,7 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
       `--bind-address=${JSON.stringify(values["bind-address"])} is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::`,
     );
   const taken = new Map<number, string>();
-  for (const flag of ["grpc-port", "grpc-health-port", "metrics-port"] as const) {
+  for (const flag of ["grpc-port", "grpc-health-port", "metrics-port", "scaler-port"] as const) {
     const other = taken.get(values[flag]);
     if (other !== undefined && values[flag] !== 0)
       throw new SluiceError(

@@ -19,6 +19,8 @@ export interface TlsSettings {
   readonly ciphers: string | undefined;
   /** Authorities of the clients of the ext_proc port, always reloaded on a change; undefined = clients need no certificate. */
   readonly extProcClientCaFile: string | undefined;
+  /** Directory with tls.crt and tls.key of the external scaler, always reloaded on a change; undefined = clear text. */
+  readonly scalerCertDir: string | undefined;
   /** Directory with tls.crt and tls.key of the metrics port, always reloaded on a change; undefined = plain HTTP. */
   readonly metricsCertDir: string | undefined;
   /** Authorities of the clients of the metrics port; undefined = clients need no certificate. */
@@ -33,6 +35,14 @@ interface TlsServer {
 /** A server that also accepts new authorities while it runs. */
 interface ClientCaServer extends TlsServer {
   useClientCa(clientCa: string): void;
+}
+
+/** The servers whose certificates are followed. */
+interface FollowedServers {
+  readonly extProc: ClientCaServer;
+  /** Undefined = there is none. */
+  readonly scaler: TlsServer | undefined;
+  readonly metrics: TlsServer;
 }
 
 /** Milliseconds before the same reason is logged again. */
@@ -58,44 +68,49 @@ export class ServingTls {
   readonly extProc: GrpcTls | undefined;
   /** For the ext_proc port, PEM; undefined = clients need no certificate. */
   readonly clientCa: string | undefined;
+  /** For the external scaler; undefined = clear text. */
+  readonly scaler: GrpcTls | undefined;
   /** For the metrics port; undefined = plain HTTP. */
   readonly metrics: AdminTls | undefined;
   readonly #settings: TlsSettings;
 
-  private constructor(settings: TlsSettings, made: Pick<ServingTls, "extProc" | "clientCa" | "metrics">) {
+  private constructor(settings: TlsSettings, made: Pick<ServingTls, "extProc" | "clientCa" | "scaler" | "metrics">) {
     this.#settings = settings;
     this.extProc = made.extProc;
     this.clientCa = made.clientCa;
+    this.scaler = made.scaler;
     this.metrics = made.metrics;
   }
 
   /** @throws SluiceError TLS_... for files that are unreadable or have wrong contents */
   static async load(settings: TlsSettings, clock: Clock): Promise<ServingTls> {
     const { secureServing, certPath, metricsCertDir, clientCaFile, minVersion, ciphers } = settings;
-    const { extProcClientCaFile } = settings;
+    const { extProcClientCaFile, scalerCertDir } = settings;
     let extProc: GrpcTls | undefined;
     if (secureServing) {
       const pair = certPath === undefined ? await selfSignedPair(clock) : loadTlsPair(certPath);
       extProc = { ...pair, minVersion, ciphers };
     }
     const clientCa = extProcClientCaFile === undefined ? undefined : loadCertificates(extProcClientCaFile);
+    const scaler = scalerCertDir === undefined ? undefined : { ...loadTlsPair(scalerCertDir), minVersion, ciphers };
     let metrics: AdminTls | undefined;
     if (metricsCertDir !== undefined) {
       const readers = clientCaFile === undefined ? undefined : loadCertificates(clientCaFile);
       metrics = { ...loadTlsPair(metricsCertDir), clientCa: readers, minVersion, ciphers };
     }
-    return new ServingTls(settings, { extProc, clientCa, metrics });
+    return new ServingTls(settings, { extProc, clientCa, scaler, metrics });
   }
 
   /** Begins to reload the files for these servers; returns a function that stops it. */
-  follow(extProc: ClientCaServer, metrics: TlsServer, clock: Clock, log: Logger): () => void {
-    const { certPath, certReload, metricsCertDir, extProcClientCaFile } = this.#settings;
+  follow({ extProc, scaler, metrics }: FollowedServers, clock: Clock, log: Logger): () => void {
+    const { certPath, certReload, scalerCertDir, metricsCertDir, extProcClientCaFile } = this.#settings;
     const followed = [
       { directory: certReload ? certPath : undefined, pair: this.extProc, server: extProc },
+      { directory: scalerCertDir, pair: this.scaler, server: scaler },
       { directory: metricsCertDir, pair: this.metrics, server: metrics },
     ];
     const followers: { close(): void }[] = followed.flatMap(({ directory, pair, server }) =>
-      directory === undefined || pair === undefined
+      directory === undefined || pair === undefined || server === undefined
         ? []
         : [
             new TlsFollower({

@@ -45,6 +45,7 @@ import { PROCESS_PATH } from "../../wires/extproc/messages.ts";
 import { Notices } from "../../wires/extproc/notices.ts";
 import { processHandler } from "../../wires/extproc/session.ts";
 import type { WireOptions } from "../../wires/extproc/wire-options.ts";
+import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
@@ -58,6 +59,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly grpcPort: number;
   readonly grpcHealthPort: number;
   readonly metricsPort: number;
+  /** Undefined = no external scaler. */
+  readonly scalerPort: number | undefined;
   readonly poolName: string;
   readonly endpointsFile: string | undefined;
   /** The error when neither a flag nor the configuration names endpoints. */
@@ -231,7 +234,9 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
     });
     stops.push(() => void admin.close());
-    stops.push(tls.follow(extProc, admin, clock, log));
+    const scaler = await scalerOf(settings, core, pool, tls);
+    if (scaler !== undefined) stops.push(() => scaler.close());
+    stops.push(tls.follow({ extProc, scaler, metrics: admin }, clock, log));
     const extProcAddress = await extProc.listen();
     state.started = true;
     return {
@@ -239,11 +244,13 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         { name: "ext-proc", address: hostPort(host, extProcAddress.port) },
         { name: "health", address: hostPort(host, healthAddress.port) },
         { name: "admin", address: hostPort(host, admin.port) },
+        ...(scaler === undefined ? [] : [{ name: "scaler", address: hostPort(host, scaler.port) }]),
       ],
       async drain() {
         // The picker still serves new streams: Envoy needs time to learn that it must send them elsewhere (epp-protocol 15.4).
         state.draining = true;
         processor.drain();
+        scaler?.drain();
         // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.
         await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
         await untilHardStop(clock, extProc.drain(), () => core.refuseQueued());
@@ -255,6 +262,21 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await close();
     throw error;
   }
+}
+
+/** Starts the external scaler where a flag asks for it. @throws SluiceError LISTEN_FAILED */
+async function scalerOf(
+  { bindAddress, scalerPort }: EppSettings,
+  core: InferenceCore,
+  pool: PoolSource,
+  tls: ServingTls,
+): Promise<ScalerServer | undefined> {
+  if (scalerPort === undefined) return undefined;
+  return startScaler({
+    ...{ host: bindAddress, port: scalerPort, tls: tls.scaler, clock: core.clock, source: core },
+    leads: () => pool.leader() !== false,
+    onError: (error) => core.onError(error),
+  });
 }
 
 /**

@@ -12,6 +12,7 @@ const DEFAULT = {
   minVersion: "TLSv1.2",
   ciphers: undefined,
   extProcClientCaFile: undefined,
+  scalerCertDir: undefined,
   metricsCertDir: undefined,
   clientCaFile: undefined,
 };
@@ -31,6 +32,10 @@ describe("the flags of TLS (E-120)", () => {
     ],
     [["--tls-cipher-suites=TLS_AES_128_GCM_SHA256"], { ciphers: MODERN }],
     [["--metrics-cert-dir=/m"], { metricsCertDir: "/m" }],
+    [
+      ["--scaler-cert-dir=/s", "--secure-serving=false", "--tls-min-version=VersionTLS13"],
+      { secureServing: false, minVersion: "TLSv1.3", scalerCertDir: "/s" },
+    ],
     [["--client-ca=/proxies.pem"], { extProcClientCaFile: "/proxies.pem" }],
     [
       ["--metrics-cert-dir=/m", "--metrics-client-ca-file", "/ca.pem"],

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { TlsSettings } from "./serving-tls.ts";
 
-/** TLS flags of the ext_proc port and of the metrics port (epp-protocol 13.3, 15.2, 15.3). */
+/** TLS flags of the ext_proc port, of the metrics port (epp-protocol 13.3, 15.2, 15.3) and of the external scaler. */
 export const TLS_FLAGS = [
   {
     name: "secure-serving",
@@ -52,6 +52,14 @@ export const TLS_FLAGS = [
     default: "",
     since: "HEAD",
     help: "Cipher suites for TLS 1.2, by Go's names; those of TLS 1.3 are always on.",
+  },
+  {
+    name: "scaler-cert-dir",
+    takes: "DIRECTORY",
+    type: "string",
+    default: "",
+    since: "ours",
+    help: "Directory with tls.crt and tls.key for the port of the external scaler, followed while running; without it that port is clear text.",
   },
   {
     name: "metrics-cert-dir",
@@ -118,6 +126,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
       "FLAG_CONFLICT",
       "--metrics-client-ca-file requires --metrics-cert-dir: clients show certificates over TLS only",
     );
+  const scalerCertDir = values["scaler-cert-dir"] || undefined;
   const secure = values["secure-serving"];
   const extProcClientCaFile = values["client-ca"] || undefined;
   if (extProcClientCaFile !== undefined && !secure)
@@ -129,7 +138,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
   if (values["cert-path"] && !secure) warnings.push("--cert-path has no effect with --secure-serving=false");
   if (values["enable-cert-reload"] && !(secure && values["cert-path"]))
     warnings.push("--enable-cert-reload has no effect without a --cert-path that is served");
-  if (!secure && metricsCertDir === undefined)
+  if (!secure && metricsCertDir === undefined && scalerCertDir === undefined)
     for (const flag of ["tls-min-version", "tls-cipher-suites"] as const)
       if (explicit.has(flag)) warnings.push(`--${flag} has no effect: no port speaks TLS`);
   return {
@@ -140,6 +149,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
       minVersion: values["tls-min-version"] === "VersionTLS13" ? "TLSv1.3" : "TLSv1.2",
       ciphers: ciphersOf(values["tls-cipher-suites"]),
       extProcClientCaFile,
+      scalerCertDir,
       metricsCertDir,
       clientCaFile,
     },

@@ -17,6 +17,7 @@ interface GatewayFlags extends ExplainOptions, BodyOptions {
   readonly endpoints?: string;
   readonly listen: string;
   readonly admin: string;
+  readonly scaler?: string;
   readonly configFile?: string;
   readonly profile?: string;
   readonly allowExperimentalPlugins: boolean;
@@ -39,6 +40,10 @@ export function gatewayCommand(): Command {
     .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
     .option("--listen <address>", "address for clients", "127.0.0.1:8080")
     .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
+    .option(
+      "--scaler <address>",
+      "address of the external scaler, which KEDA asks how many requests wait; absent = none",
+    )
     .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
@@ -77,6 +82,7 @@ export function gatewayCommand(): Command {
       endpointsFile: flags.endpoints,
       listen: parseListenAddress(flags.listen, "--listen"),
       admin: parseListenAddress(flags.admin, "--admin"),
+      scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
       configFile: flags.configFile,
       profile: flags.profile,
       allowExperimental: flags.allowExperimentalPlugins,

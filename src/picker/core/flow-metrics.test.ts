@@ -39,6 +39,11 @@ const TABLE: readonly (readonly [name: string, labels: readonly string[], twin: 
   ["pending_reclaim", ["inference_pool"], false],
   ["revocation_confirmation_seconds", ["inference_pool"], false, "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10"],
 ];
+/** Those that the reference does not have. */
+const SLUICE_TABLE: readonly (readonly [name: string, labels: readonly string[]])[] = [
+  ["sluice_flow_control_queue_tokens", QUEUED],
+  ["sluice_flow_control_predicted_wait_seconds", ["inference_pool"]],
+];
 const OURS = "llm_d_epp_flow_control_";
 const OLDER = "inference_extension_flow_control_";
 
@@ -155,9 +160,12 @@ describe("what the page shows of flow control (S-90)", () => {
   driven.flowMetrics.revocationEnded("confirmed", 40);
   const page = render(driven.registry);
   const samples = slowRead(Buffer.from(page)).flatMap(({ sample }) => (sample === undefined ? [] : [sample]));
-  const families = TABLE.flatMap(([name, of, twin, bounds]) =>
-    [OURS, ...(twin ? [OLDER] : [])].map((prefix) => [`${prefix}${name}`, of, bounds] as const),
-  );
+  const families = [
+    ...TABLE.flatMap(([name, of, twin, bounds]) =>
+      [OURS, ...(twin ? [OLDER] : [])].map((prefix) => [`${prefix}${name}`, of, bounds] as const),
+    ),
+    ...SLUICE_TABLE.map(([name, of]) => [name, of, undefined] as const),
+  ];
 
   it.each(families)("%s {%o}", (name, of, bounds) => {
     const found = samples.filter((sample) => sample.name === (bounds === undefined ? name : `${name}_count`));
@@ -335,7 +343,7 @@ describe("a request that shared a series", () => {
   it("gets one of its own the next time", () => {
     const driven = new Driven();
     const { flowMetrics } = driven;
-    const flow = (fairnessId: string) => ({ fairnessId, priority: 0, model: "m", targetModel: "m" });
+    const flow = (fairnessId: string) => requestOf("p", { fairnessId, model: "m", targetModel: "m" });
     const others = Array.from({ length: 1000 }, (_, i) => flow(`f${i}`));
     for (const other of others) flowMetrics.entered(other, 1);
     const late = { ...flow("f0"), model: "late" };
@@ -347,6 +355,45 @@ describe("a request that shared a series", () => {
     const shown = driven.shown("queue_size");
     expect(shown[`queue_size${labels("f0", "0", "late", "m")}`]).toBe(0);
     expect(shown[`queue_size${labels("other", "other", "other")}`]).toBe(0);
+  });
+});
+
+describe("the figures for autoscalers", () => {
+  const shown = (driven: Driven, name: string): number | undefined =>
+    driven.samples().get(`sluice_flow_control_${name}`);
+  const tokens = (driven: Driven, flow: string, priority: string): number | undefined =>
+    shown(driven, `queue_tokens${labels(flow, priority)}`);
+  const wait = (driven: Driven): number | undefined => shown(driven, 'predicted_wait_seconds{inference_pool="p"}');
+
+  it("has the tokens of waiting prompts by flow, as the model learned them, until they leave", () => {
+    const driven = new Driven();
+    const prompt = (bytes: number) => ({ prompts: [[{ start: 0, end: bytes }]], fairnessId: "a" });
+    const first = driven.enter(prompt(400));
+    driven.enter({ ...prompt(400), bytesPerToken: 2 });
+    driven.enter({ ...prompt(40), priority: 10 });
+    expect([tokens(driven, "a", "0"), tokens(driven, "a", "10")]).toEqual([300, 10]);
+    driven.flowControl.cancel(first);
+    expect(tokens(driven, "a", "0")).toBe(200);
+    driven.flowControl.close();
+    expect([tokens(driven, "a", "0"), tokens(driven, "a", "10")]).toEqual([0, 0]);
+    driven.clock.advance(300_000);
+    expect(tokens(driven, "a", "0")).toBeUndefined();
+  });
+
+  it("predicts the wait by the rate of dispatches, and leaves the page with flow control", () => {
+    const driven = new Driven();
+    driven.saturation = () => 0;
+    for (let i = 0; i < 10; i++) {
+      driven.enter();
+      driven.clock.advance(1000);
+    }
+    expect(wait(driven)).toBe(0);
+    driven.saturation = () => 2;
+    for (let i = 0; i < 4; i++) driven.enter();
+    const predicted = wait(driven)!;
+    expect([predicted > 4, predicted < 8]).toEqual([true, true]);
+    driven.registry.onRender(() => driven.flowMetrics.refresh(undefined));
+    expect(wait(driven)).toBeUndefined();
   });
 });
 

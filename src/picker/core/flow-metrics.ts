@@ -1,10 +1,12 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import { type InferenceRequest, promptTokens } from "../../base/inference/request.ts";
 import { MAX_PRIORITY_SERIES } from "../../base/telemetry/flow-control-metrics.ts";
 import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { OTHER } from "../../base/telemetry/metric-spec.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueueLoad } from "../flowcontrol/band.ts";
 import type { FlowControlEvents, FlowLabels } from "../flowcontrol/events.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
@@ -32,6 +34,8 @@ export interface FlowMetricsParts {
 
 /** Counts, times and logs what flow control does, under the reference's names (scheduling 8.6). */
 export class FlowMetrics implements FlowControlEvents {
+  /** The requests that wait, for autoscalers. */
+  readonly backlog: Backlog;
   readonly #parts: FlowMetricsParts;
   readonly #fairness: LabelGuard;
   readonly #queues: QueueTable;
@@ -42,6 +46,7 @@ export class FlowMetrics implements FlowControlEvents {
   constructor(parts: FlowMetricsParts) {
     const { metrics, clock, poolName, models, log } = parts;
     this.#parts = parts;
+    this.backlog = new Backlog(clock);
     this.#fairness = parts.fairness;
     this.#queues = new QueueTable(metrics, poolName, models, this.#fairness);
     this.#totals = new OutcomeTotals(metrics, poolName);
@@ -49,8 +54,10 @@ export class FlowMetrics implements FlowControlEvents {
     this.#strange = new RateLimitedLog(log, clock, STRANGE_PRIORITIES);
   }
 
-  entered(flow: FlowLabels, bytes: number): void {
-    this.#queues.enter(flow).enter(bytes);
+  entered(flow: InferenceRequest, bytes: number): void {
+    const tokens = promptTokens(flow);
+    this.#queues.enter(flow).enter(bytes, tokens);
+    this.backlog.entered({ priority: flow.priority, bytes, tokens });
   }
 
   enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void {
@@ -60,10 +67,12 @@ export class FlowMetrics implements FlowControlEvents {
       .observe(took / 1000);
   }
 
-  left(flow: FlowLabels, bytes: number, outcome: QueueOutcome, waited: number): void {
+  left(flow: InferenceRequest, bytes: number, outcome: QueueOutcome, waited: number): void {
     const queue = this.#queues.find(flow);
+    const tokens = promptTokens(flow);
     queue.waited(outcome).observe(waited / 1000);
-    queue.leave(bytes);
+    queue.leave(bytes, tokens);
+    this.backlog.left({ priority: flow.priority, bytes, tokens }, outcome === "Dispatched");
     this.#queues.leave(flow, queue, this.#parts.clock.now());
     this.#totals.of(flow.priority, outcome).inc();
   }
@@ -115,10 +124,11 @@ export class FlowMetrics implements FlowControlEvents {
       if (requests !== undefined) metrics.capacityUtilizationRequests.with(...labels).set(requests);
       if (bytes !== undefined) metrics.capacityUtilizationBytes.with(...labels).set(bytes);
     }
-    for (const family of [metrics.reclaimTarget, metrics.pendingReclaim]) family.clear();
+    for (const family of [metrics.reclaimTarget, metrics.pendingReclaim, metrics.predictedWait]) family.clear();
     for (const family of [metrics.globalCapacityUtilizationRequests, metrics.globalCapacityUtilizationBytes])
       family.clear();
     if (flowControl === undefined) return;
+    metrics.predictedWait.with(poolName).set(this.backlog.figures().waitSeconds);
     const { target, pending } = flowControl.reclaim();
     metrics.reclaimTarget.with(poolName).set(target);
     metrics.pendingReclaim.with(poolName).set(pending);

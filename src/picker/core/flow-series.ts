@@ -73,6 +73,7 @@ class QueueSeries {
   readonly #metrics: Metrics;
   readonly #size: ReturnType<Metrics["queueSize"]["with"]>;
   readonly #bytes: ReturnType<Metrics["queueBytes"]["with"]>;
+  readonly #tokens: ReturnType<Metrics["queueTokens"]["with"]>;
   readonly #waited: ByOutcome<Histogram>;
 
   constructor(metrics: Metrics, flow: FlowSeries, priority: number, labels: QueueLabels) {
@@ -83,21 +84,24 @@ class QueueSeries {
     this.#metrics = metrics;
     this.#size = metrics.queueSize.with(...labels);
     this.#bytes = metrics.queueBytes.with(...labels);
+    this.#tokens = metrics.queueTokens.with(...labels);
     this.#waited = new ByOutcome((outcome) =>
       metrics.queueDuration.with(fairnessId, priorityLabel, outcome, pool, model, target),
     );
   }
 
-  enter(bytes: number): void {
+  enter(bytes: number, tokens: number): void {
     this.requests++;
     this.#size.inc();
     this.#bytes.inc(bytes);
+    this.#tokens.inc(tokens);
   }
 
-  leave(bytes: number): void {
+  leave(bytes: number, tokens: number): void {
     this.requests--;
     this.#size.dec();
     this.#bytes.dec(bytes);
+    this.#tokens.dec(tokens);
   }
 
   waited(outcome: Outcome): Histogram {
@@ -108,6 +112,7 @@ class QueueSeries {
     const [fairnessId, priority, pool, model, target] = this.labels;
     this.#metrics.queueSize.remove(...this.labels);
     this.#metrics.queueBytes.remove(...this.labels);
+    this.#metrics.queueTokens.remove(...this.labels);
     for (const outcome of this.#waited.outcomes())
       this.#metrics.queueDuration.remove(fairnessId, priority, outcome, pool, model, target);
   }

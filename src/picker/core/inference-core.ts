@@ -30,6 +30,7 @@ import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
+import type { Backlog } from "../flowcontrol/backlog.ts";
 import { FlowControl } from "../flowcontrol/flow-control.ts";
 import { type QueuesView, queuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
@@ -317,6 +318,18 @@ export class InferenceCore {
   /** Returns the state of the queues; undefined where the configuration in force has no flow control. */
   queues(): QueuesView | undefined {
     return this.#inForce.flowControl === undefined ? undefined : this.#flowControl && queuesView(this.#flowControl);
+  }
+
+  /** The requests that wait in flow control; undefined where the configuration in force has none. */
+  get backlog(): Backlog | undefined {
+    return this.#inForce.flowControl === undefined ? undefined : this.#flowMetrics.backlog;
+  }
+
+  /** Requests that have left flow control and have not ended, on endpoints that the pool still has. */
+  get inFlight(): number {
+    let sum = this.#flowControl?.undecided ?? 0;
+    for (const endpoint of this.endpoints.list()) sum += endpoint.inFlight.requests;
+    return sum;
   }
 
   /**

@@ -1,4 +1,3 @@
-import { promptTokens } from "../../base/inference/request.ts";
 import type { FlowChoice, ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import { BY_RANK, BY_SHARE, Flow, type Item, type ItemBand, newestOf, type Room } from "./flow.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
@@ -15,8 +14,6 @@ export interface QueueLoad {
 /** The load of one band. */
 export interface BandLoad extends QueueLoad {
   readonly priority: number;
-  /** Estimated tokens of the prompts of queued requests. */
-  readonly tokens: number;
 }
 
 /** A flow as the debug page shows it. */
@@ -40,8 +37,6 @@ export class Band implements ItemBand {
   /** Queued requests and the bytes of their bodies. */
   requests = 0;
   bytes = 0;
-  /** Estimated tokens of their prompts. */
-  tokens = 0;
   /** Monotonic milliseconds since which it has been empty. */
   emptySince: number;
   readonly #flows = new Map<string, Flow>();
@@ -79,8 +74,8 @@ export class Band implements ItemBand {
 
   get load(): BandLoad {
     const { maxRequests, maxBytes } = this.settings;
-    const { priority, requests, bytes, tokens } = this;
-    return { priority, requests, bytes, tokens, maxRequests, maxBytes };
+    const { priority, requests, bytes } = this;
+    return { priority, requests, bytes, maxRequests, maxBytes };
   }
 
   add(item: Item): void {
@@ -95,10 +90,8 @@ export class Band implements ItemBand {
     flow.add(item);
     item.flow = flow;
     item.band = this;
-    item.tokens = promptTokens(item.request);
     this.requests++;
     this.bytes += item.bytes;
-    this.tokens += item.tokens;
     if (this.#oneQueue) return;
     flow.share = this.#shareOf(flow.length, flow.bytes);
     if (isNew) this.#bySize.add(flow);
@@ -112,7 +105,6 @@ export class Band implements ItemBand {
     flow.remove(item);
     this.requests--;
     this.bytes -= item.bytes;
-    this.tokens -= item.tokens;
     if (this.requests === 0) this.emptySince = now;
     if (flow.length > 0) {
       flow.share = this.#shareOf(flow.length, flow.bytes);

@@ -64,6 +64,7 @@ export class FlowControl {
   #arrivals = 0;
   /** Requests that were dispatched and count at no endpoint yet. */
   #undecided = 0;
+  /** Requests that were dispatched and have not ended. */
   #inFlight = 0;
   readonly #reclaim: Reclaim;
   /** The saturation at the last look, which the ceilings follow. NaN, which is below no ceiling, for an empty pool. */
@@ -105,16 +106,6 @@ export class FlowControl {
   /** Requests that were dispatched and count at no endpoint yet. */
   get undecided(): number {
     return this.#undecided;
-  }
-
-  /** Requests that were dispatched and have not ended. */
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
-  /** Milliseconds until a request of this priority that comes now would probably leave; undefined while hardly any leaves. */
-  predictedWait(priority: number): number | undefined {
-    return this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, this.#parts.clock.now());
   }
 
   /**
@@ -376,9 +367,9 @@ export class FlowControl {
     this.#rate.count(item.leftAt);
   }
 
-  /** Whole seconds, 1 to 60; otherwise as `predictedWait`. */
+  /** Seconds until a request of this priority that comes now would probably leave, 1 to 60; undefined while hardly any leaves. */
   #retryAfter(priority: number): number | undefined {
-    const ms = this.predictedWait(priority);
+    const ms = this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, this.#parts.clock.now());
     return ms === undefined ? undefined : Math.min(60, Math.max(1, Math.ceil(ms / 1000)));
   }
 

@@ -58,8 +58,6 @@ export class Item implements QueuedRequest {
   /** The neighbours in its queue by arrival. */
   older: Item | undefined;
   newer: Item | undefined;
-  /** Tokens of its prompts, estimated when it is queued; 0 before. */
-  tokens = 0;
   /** Tokens that the fairness policy has charged. */
   charged = 0;
   /** Requests of its band and of those above that were queued when it entered. */

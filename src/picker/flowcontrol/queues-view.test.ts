@@ -77,7 +77,6 @@ describe("the view of queues", () => {
     clock.advance(500);
     expect(view().bands[0]).toEqual({
       ...{ priority: 0, requests: 5, bytes: 50, maxRequests: limit, maxBytes: 1000, ceiling: 1, open: false, flows: 2 },
-      tokens: 5,
       longest: [
         { fairnessId: "b", requests: 3, headWaitMs: 500 },
         { fairnessId: "a", requests: 2, headWaitMs: 1500 },

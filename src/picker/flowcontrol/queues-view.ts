@@ -16,8 +16,6 @@ interface ShownLoad {
 /** A band on the debug page. */
 interface ShownBand extends ShownLoad {
   readonly priority: number;
-  /** Estimated tokens of the prompts of queued requests. */
-  readonly tokens: number;
   /** The band dispatches while the expected saturation is below this. */
   readonly ceiling: number;
   /** Whether it may dispatch now. */
@@ -56,7 +54,6 @@ export function queuesView(
     bands: flowControl.bands().map((band) => ({
       priority: band.priority,
       ...shownLoad(band),
-      tokens: band.tokens,
       ceiling: band.ceiling,
       open: expected < band.ceiling,
       flows: band.flows,

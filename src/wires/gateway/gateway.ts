@@ -26,11 +26,14 @@ import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
 import type { BacklogPicture } from "../admin/views.ts";
 import { startProxy } from "../proxy/server.ts";
+import { startScaler } from "../scaler/server.ts";
 
 export interface GatewayOptions extends ConfigSource {
   readonly endpointsFile: string;
   readonly listen: ListenAddress;
   readonly admin: ListenAddress;
+  /** Where the external scaler listens; absent = there is none. */
+  readonly scaler?: ListenAddress | undefined;
   readonly maxRetries: number;
   readonly retryStatuses: readonly number[];
   /** `NAME=PRIORITY` each. */
@@ -49,7 +52,7 @@ export interface GatewayOptions extends ConfigSource {
 
 /** A gateway that runs. */
 export interface Gateway extends Running {
-  /** The proxy, then the admin pages. */
+  /** The proxy, then the admin pages, then the external scaler where there is one. */
   readonly listening: readonly Listening[];
   endpoints(): readonly Endpoint[];
   /** Puts the built-in configuration in force, with an empty prefix index. */
@@ -130,6 +133,10 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);
+    const onError = (error: unknown): void => core.onError(error);
+    const scaler =
+      options.scaler && (await startScaler({ ...options.scaler, clock, source: core, leads: () => true, onError }));
+    if (scaler !== undefined) stops.push(() => scaler.close());
     const { metrics } = core;
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
@@ -147,18 +154,20 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
-      onError: (error) => core.onError(error),
+      onError,
     });
     servers.push(proxy);
     return {
       listening: [
         { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
         { name: "admin", address: hostPort(options.admin.host, admin.port) },
+        ...(options.scaler && scaler ? [{ name: "scaler", address: hostPort(options.scaler.host, scaler.port) }] : []),
       ],
       endpoints: () => core.endpoints.list(),
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
       async drain() {
         draining = true;
+        scaler?.drain();
         await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },

@@ -300,7 +300,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#life = LIFE.draining;
     // Calls that are under way from the client are still served. Refusing begins when the peer must have received the GOAWAY
     // (RFC 9113, section 6.8).
-    this.#writeGoaway(MAX_31_BITS, ERROR.none, "");
+    this.writer.goaway(MAX_31_BITS, ERROR.none, "");
     this.writer.frame(FRAME.ping, 0, 0, DRAIN_PING);
     this.touch();
     this.#rearm(() => this.#refuseFurther());
@@ -310,13 +310,13 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   fail(code: number, text: string): void {
     if (this.failed) return;
     if (code === ERROR.enhanceYourCalm) this.host.refuse("flood");
-    if (this.#reader.prefaced) this.#writeGoaway(this.#inbound.lastStreamId, code, text);
+    if (this.#reader.prefaced) this.writer.goaway(this.#inbound.lastStreamId, code, text);
     this.#hangUp();
   }
 
   /** Ends a connection without calls because another connection needs its place. */
   giveWay(): void {
-    if (this.#reader.prefaced && !this.failed) this.#writeGoaway(this.#inbound.lastStreamId, ERROR.none, "idle");
+    if (this.#reader.prefaced && !this.failed) this.writer.goaway(this.#inbound.lastStreamId, ERROR.none, "idle");
     this.writer.flush();
     this.destroy();
   }
@@ -408,17 +408,8 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
 
   #closeIfIdle(): void {
     if (this.failed || this.streams.size > 0) return;
-    this.#writeGoaway(this.#inbound.lastStreamId, ERROR.none, "");
+    this.writer.goaway(this.#inbound.lastStreamId, ERROR.none, "");
     this.#hangUp();
-  }
-
-  #writeGoaway(lastStreamId: number, code: number, text: string): void {
-    const debug = Buffer.from(text, "latin1");
-    const payload = Buffer.alloc(8 + debug.length);
-    payload.writeUInt32BE(lastStreamId, 0);
-    payload.writeUInt32BE(code, 4);
-    debug.copy(payload, 8);
-    this.writer.frame(FRAME.goaway, 0, 0, payload);
   }
 
   #drained(): void {

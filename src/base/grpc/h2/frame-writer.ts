@@ -97,6 +97,16 @@ export class FrameWriter {
     this.#uint32(value);
   }
 
+  /** Adds a GOAWAY frame (RFC 9113 6.8). @param text ASCII, for the log of the peer */
+  goaway(lastStreamId: number, code: number, text: string): void {
+    const debug = Buffer.from(text, "latin1");
+    const payload = Buffer.alloc(8 + debug.length);
+    payload.writeUInt32BE(lastStreamId, 0);
+    payload.writeUInt32BE(code, 4);
+    debug.copy(payload, 8);
+    this.frame(FRAME.goaway, 0, 0, payload);
+  }
+
   /** Adds a frame header and makes room for `length` bytes behind it. */
   header(length: number, type: number, flags: number, streamId: number): void {
     if (SLAB_SIZE - this.#at < FRAME_HEADER + length) this.flush();

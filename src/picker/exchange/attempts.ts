@@ -1,51 +1,57 @@
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import type { Flow } from "../../pool/endpoints/flow-loads.ts";
-import type { InFlight, InFlightTicket } from "../../pool/endpoints/in-flight.ts";
+import type { InFlightTicket } from "../../pool/endpoints/in-flight.ts";
+import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 
 const NO_TICKETS: readonly InFlightTicket[] = [];
 
-/** The attempts of one exchange along its list of endpoints, and its in-flight count on the current one. */
+/** What is counted for a request beside its attempts. */
+interface Counts {
+  /** The count on the first endpoint of the list; absent for requests without a body, which count nowhere. */
+  readonly ticket?: InFlightTicket;
+  /** The decision, whose record learns who served the request. */
+  readonly result?: SchedulingResult;
+  /** Counts on other endpoints, which do not move. */
+  readonly sides?: readonly InFlightTicket[] | undefined;
+}
+
+/**
+ * The attempts of one exchange along its list of endpoints, and its in-flight count on the current one. The pool and the
+ * decision record learn how each attempt ended.
+ */
 export class Attempts {
+  readonly #pool: EndpointRegistry;
   readonly #list: readonly Endpoint[];
   readonly #tried = new Set<Endpoint>();
   readonly #ticket: InFlightTicket | undefined;
-  readonly #tokens: number;
-  /** Whether the tokens count until the end of the answer. */
-  readonly #keepsTokens: boolean;
+  readonly #result: SchedulingResult | undefined;
   /** Counts on other endpoints that work for the exchange before its answer begins. */
   readonly #sides: readonly InFlightTicket[];
   #current: Endpoint;
 
-  /**
-   * @param list in order of preference, at least one
-   * @param ticket the count on the first endpoint of the list; undefined for requests without a body, which count nowhere
-   * @param tokens prompt tokens that move with the count
-   * @param sides counts on other endpoints, which do not move
-   * @param keepsTokens whether the tokens count until the end of the answer
-   */
-  constructor(list: readonly Endpoint[], ticket?: InFlightTicket, tokens = 0, sides = NO_TICKETS, keepsTokens = false) {
+  /** @param list in order of preference, at least one */
+  constructor(pool: EndpointRegistry, list: readonly Endpoint[], { ticket, result, sides = NO_TICKETS }: Counts = {}) {
+    this.#pool = pool;
     this.#list = list;
     this.#current = list[0]!;
     this.#ticket = ticket;
-    this.#tokens = tokens;
+    this.#result = result;
     this.#sides = sides;
-    this.#keepsTokens = keepsTokens;
   }
 
   /**
    * Counts a scheduled request on the first endpoint of the list and on those that other profiles chose (scheduling 3.12).
    * @param flow the flow of the request
    */
-  static open(inFlight: InFlight, result: SchedulingResult, flow?: Flow): Attempts {
-    const { endpoints, uncachedTokens, sideLoads, keepsTokens } = result;
-    return new Attempts(
-      endpoints,
-      inFlight.open(endpoints[0]!, uncachedTokens, flow),
-      uncachedTokens,
-      sideLoads?.map((side) => inFlight.open(side.endpoint, side.uncachedTokens, flow)),
-      keepsTokens,
-    );
+  static open(pool: EndpointRegistry, result: SchedulingResult, flow?: Flow): Attempts {
+    const { endpoints, uncachedTokens, sideLoads } = result;
+    const { inFlight } = pool;
+    return new Attempts(pool, endpoints, {
+      ticket: inFlight.open(endpoints[0]!, uncachedTokens, flow),
+      result,
+      sides: sideLoads?.map((side) => inFlight.open(side.endpoint, side.uncachedTokens, flow)),
+    });
   }
 
   /** The endpoint of the current attempt. */
@@ -53,37 +59,51 @@ export class Attempts {
     return this.#current;
   }
 
-  /** Whether the current endpoint is not the first of the list. */
-  get moved(): boolean {
-    return this.#current !== this.#list[0];
-  }
-
-  /** Returns the next endpoint that was not tried and is not down. @param failed the endpoint of the failed attempt */
-  next(failed: Endpoint): Endpoint | undefined {
-    this.#tried.add(failed);
-    for (const endpoint of this.#list) {
-      if (this.#tried.has(endpoint) || endpoint.state === "down") continue;
-      this.moveTo(endpoint);
-      return endpoint;
+  /** The attempt at an endpoint failed before its answer. @returns the next endpoint that was not tried and is not down */
+  failed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | undefined {
+    this.#report(endpoint, failure, detail);
+    this.#tried.add(endpoint);
+    for (const next of this.#list) {
+      if (this.#tried.has(next) || next.state === "down") continue;
+      this.moveTo(next);
+      return next;
     }
     return undefined;
+  }
+
+  /** The proxy could not reach the current endpoint, and answers itself. */
+  unreached(detail: string): void {
+    this.#report(this.#current, "connect", detail);
   }
 
   /** The proxy chose another endpoint: moves the count there. */
   moveTo(endpoint: Endpoint): void {
     if (endpoint === this.#current) return;
     this.#current = endpoint;
-    this.#ticket?.moveTo(endpoint, this.#tokens);
+    this.#ticket?.moveTo(endpoint, this.#result?.uncachedTokens ?? 0);
   }
 
   /** The first byte of the answer has arrived, so the prompt is computed. */
   answered(): void {
-    if (!this.#keepsTokens) this.#ticket?.firstResponseByte();
+    const result = this.#result;
+    const current = this.#current;
+    if (result?.keepsTokens !== true) this.#ticket?.firstResponseByte();
     for (const side of this.#sides) side.release();
+    this.#pool.attemptSucceeded(current);
+    if (result === undefined) return;
+    const hasMoved = current !== this.#list[0];
+    result.record.served = hasMoved ? { id: current.id, hostPort: current.hostPort } : undefined;
+    // An endpoint that has left the pool keeps no state to change.
+    if (hasMoved && this.#pool.get(current.id) === current) result.moved?.(current);
   }
 
   release(): void {
     this.#ticket?.release();
     for (const side of this.#sides) side.release();
+  }
+
+  #report(endpoint: Endpoint, failure: AttemptFailure, detail: string): void {
+    this.#pool.attemptFailed(endpoint, failure, detail);
+    if (this.#result !== undefined) this.#result.record.served = "nobody";
   }
 }

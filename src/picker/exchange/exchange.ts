@@ -1,38 +1,32 @@
 import { uuidFrom } from "../../base/clock/random.ts";
-import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
 import type { Waiter } from "../flowcontrol/flow.ts";
-import type { FlowControl, Ticket } from "../flowcontrol/flow-control.ts";
+import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
-import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
 import { Attempts } from "./attempts.ts";
-import { BodyAccount, type BudgetHolder, clientAddressOf } from "./body-account.ts";
+import type { BudgetHolder } from "./body-account.ts";
 import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { RequestSeries } from "./exchange-metrics.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
+import { HeldBytes } from "./held-bytes.ts";
 import type { Prepared, Preparing } from "./prepare.ts";
-import { BodyAssembler, forwardedBody } from "./request-body.ts";
+import { QueuePlace } from "./queue-place.ts";
+import { forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
+import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
 const NOTHING = new Uint8Array(0);
 const EMPTY_BODY = "the request body is empty; send a JSON object";
 /** The result of a decision for an exchange that is already over. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
-
-interface Queued {
-  readonly flowControl: FlowControl;
-  readonly ticket: Ticket;
-  /** Whether it had to wait. */
-  readonly waited: boolean;
-}
 
 interface Waiting {
   readonly processed: Processed;
@@ -48,30 +42,21 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #headers = new HeaderList();
   #receivedAt: number;
   #subset: SubsetHint | undefined;
-  readonly #body = new BodyAssembler();
-  /** Bytes that the headers announce for the body; 0 = unknown. */
-  #declared = 0;
-  /** The account of the exchange in the byte budget: for the request body, later for the answer that it holds. */
-  #account: BodyAccount | undefined;
+  readonly #held: HeldBytes;
   #requestedStream = false;
   readonly #hooks: HookRun;
   #requestId = "";
-  #moved: ((endpoint: Endpoint) => void) | undefined;
-  /** The record of the decision, which later gets the endpoint that served the request. */
-  #record: DecisionRecord | undefined;
   #restorer: NameRestorer | undefined;
   #series: RequestSeries | undefined;
   #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
-  /** Bytes of the prompt's text, where sluice learns the length of tokens from the answer; else NaN. */
-  #text = Number.NaN;
-  #targetModel = "";
+  #lesson: TokenLesson | undefined;
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
   /** The preparation that is under way. */
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
-  #queued: Queued | undefined;
+  #place: QueuePlace | undefined;
   /** Exists while the request waits in a queue. */
   #waiting: Waiting | undefined;
   #deciding: DecisionTrace | undefined;
@@ -84,6 +69,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   constructor(services: ExchangeServices, wire: Wire) {
     this.#services = services;
     this.#wire = wire;
+    this.#held = new HeldBytes(services.budget, this);
     this.#hooks = new HookRun(services.hooks);
     this.#receivedAt = services.clock.now();
   }
@@ -116,10 +102,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (end) return this.#decideWithoutBody();
     const declared = Number(headers.get("content-length"));
     if (declared > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
-    if (declared > 0) {
-      this.#declared = declared;
-      this.#body.expect(declared);
-    }
+    if (declared > 0) this.#held.expect(declared);
     return undefined;
   }
 
@@ -128,11 +111,9 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (this.#decided || this.#ended) return undefined;
     if (this.#requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
-    if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
-    this.#charge(chunk.length, end);
-    if (end) return this.#decide(this.#body.finish(chunk));
-    if (chunk.length > 0) this.#body.add(chunk);
-    return undefined;
+    if (this.#held.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    const body = this.#held.add(chunk, end, this.#headers, this.#wire);
+    return body && this.#decide(body);
   }
 
   pause(): void {
@@ -149,14 +130,11 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   }
 
   releaseBody(): void {
-    this.#body.clear();
-    if (this.#account !== undefined) this.#services.budget.release(this.#account);
+    this.#held.clear();
   }
 
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
-    this.#services.endpoints.attemptFailed(endpoint, failure, detail);
-    if (this.#record !== undefined) this.#record.served = "nobody";
-    const next = this.#attempts?.next(endpoint);
+    const next = this.#attempts?.failed(endpoint, failure, detail);
     if (next !== undefined) return next;
     this.#rejection = new Rejection(
       "upstream_connect",
@@ -215,16 +193,12 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
       else this.#answered();
     }
-    const { budget } = this.#services;
     const held = this.#response.holding;
-    if (held && chunk.length > 0) {
-      this.#account ??= new BodyAccount(this);
-      if (!budget.tryAdd(this.#account, chunk.length)) this.#response.drop();
-    }
+    if (held && chunk.length > 0 && !this.#held.tryKeep(chunk.length)) this.#response.drop();
     const now = this.#services.clock.now();
     const gap = this.#response.chunk(chunk, end, now);
     // The answer was dropped or is complete: bytes that are only passed on do not count in the budget.
-    if (held && !this.#response.holding && this.#account !== undefined) budget.release(this.#account);
+    if (held && !this.#response.holding) this.#held.release();
     if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
     // A second read of the clock costs as much as the rest of the handling of a chunk. So the time of one chunk in sixteen
     // counts for all.
@@ -242,8 +216,9 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
-    this.#queued?.flowControl.ended(this.#queued.ticket, this.#response.usage);
-    if (cause === "complete") this.#learn();
+    this.#place?.ended(this.#response.usage);
+    if (cause === "complete")
+      this.#lesson?.learn(this.#response, requestPath(this.#headers), this.#services.clock.now());
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
       status: this.#response.status,
@@ -271,27 +246,6 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.#requestId);
   }
 
-  /** Counts a piece of the request body in the byte budget. */
-  #charge(bytes: number, end: boolean): void {
-    const { budget } = this.#services;
-    let account = this.#account;
-    if (bytes === 0) {
-      if (end && account !== undefined) budget.complete(account);
-      return;
-    }
-    // A client that sent the announced length sends no more.
-    const last = end || this.#body.length + bytes === this.#declared;
-    if (account === undefined) {
-      account = new BodyAccount(this);
-      this.#account = account;
-      if (!last) {
-        account.expected = this.#declared;
-        account.address = clientAddressOf(this.#headers, this.#wire.clientAddress?.());
-      }
-    }
-    budget.add(account, bytes, last);
-  }
-
   #decideWithoutBody(): Decision {
     const { decider, refusesEmptyBodies } = this.#services;
     if (refusesEmptyBodies && decider.needsBody(this.#headers))
@@ -299,7 +253,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     const decision = decider.withoutBody(this.#subset);
     if (decision instanceof Rejection) return this.#refuse(decision);
     this.#decided = true;
-    this.#attempts = new Attempts(decision.endpoints);
+    this.#attempts = new Attempts(this.#services.endpoints, decision.endpoints);
     return this.#traced(decision);
   }
 
@@ -325,7 +279,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #enter(flowControl: FlowControl, processed: Processed, bytes: number): Decision | Promise<Decision> {
     const ticket = flowControl.enter(processed.request, bytes, this.#receivedAt, this);
     if (ticket instanceof Rejection) return this.#conclude({ ...processed, refusal: ticket }, undefined);
-    this.#queued = { flowControl, ticket, waited: ticket.waiting };
+    this.#place = new QueuePlace(flowControl, ticket);
     if (!ticket.waiting) return this.#prepare(processed);
     return new Promise((resolve) => {
       this.#waiting = { processed, resolve };
@@ -349,14 +303,14 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #endWait(refusal?: Rejection): Waiting {
     const waiting = this.#waiting!;
     this.#waiting = undefined;
-    this.#trace?.waited(waiting.processed.request, this.#queued!.ticket, refusal);
+    this.#trace?.waited(waiting.processed.request, this.#place!.ticket, refusal);
     return waiting;
   }
 
   /** The request needs no decision any more. */
   #stopWaiting(): void {
     this.#preparing?.abort();
-    if (this.#waiting !== undefined) this.#queued!.flowControl.cancel(this.#queued!.ticket);
+    if (this.#waiting !== undefined) this.#place?.cancel();
   }
 
   /** Waits for the producers that prepare, where there are any. */
@@ -381,9 +335,10 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
         processed,
         this.#subset,
         explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
-        this.#queued !== undefined,
+        this.#place !== undefined,
       );
-      if (this.#queued?.waited === true) outcome.record.queued = this.#queued.ticket.wait;
+      const wait = this.#place?.wait;
+      if (wait !== undefined) outcome.record.queued = wait;
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);
@@ -393,14 +348,10 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       }
       this.#requestedStream = request.streaming;
       this.#response.expect(request);
-      const { bytesPerToken } = this.#services;
-      if (bytesPerToken !== undefined) this.#text = textToLearnFrom(bytesPerToken, request);
-      this.#targetModel = request.targetModel;
-      this.#moved = result.moved;
-      this.#record = result.record;
+      this.#lesson = TokenLesson.from(this.#services.bytesPerToken, request);
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
-      this.#attempts = Attempts.open(endpoints.inFlight, result, this.#series.flow);
-      this.#counted();
+      this.#attempts = Attempts.open(endpoints, result, this.#series.flow);
+      this.#place?.decided();
       const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
@@ -436,48 +387,26 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#rejection = rejection;
     this.#trace?.refused(rejection);
     this.releaseBody();
-    this.#counted();
+    this.#place?.decided();
     return rejection;
-  }
-
-  /** The request counts at an endpoint now, or never will. */
-  #counted(): void {
-    if (this.#queued !== undefined) this.#queued.flowControl.decided(this.#queued.ticket);
   }
 
   #tooLarge(): Rejection {
     return new Rejection("too_large", `request body exceeds ${this.#services.maxRequestBytes} bytes`);
   }
 
-  #learn(): void {
-    if (Number.isNaN(this.#text)) return;
-    const tokens = this.#response.countedPromptTokens(requestPath(this.#headers));
-    if (tokens !== undefined)
-      this.#services.bytesPerToken?.learn(this.#targetModel, this.#text, tokens, this.#services.clock.now());
-  }
-
   #answered(): void {
-    const attempts = this.#attempts;
-    if (attempts === undefined) return;
-    attempts.answered();
-    this.#queued?.flowControl.changed();
-    const { endpoints } = this.#services;
-    const { current } = attempts;
-    endpoints.attemptSucceeded(current);
-    if (this.#record !== undefined)
-      this.#record.served = attempts.moved ? { id: current.id, hostPort: current.hostPort } : undefined;
-    // An endpoint that has left the pool keeps no state to change.
-    if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
+    if (this.#attempts === undefined) return;
+    this.#attempts.answered();
+    this.#place?.answered();
   }
 
   /** The proxy could not reach the endpoint and answered instead. */
   #proxyFailed(): void {
     const detail = "the proxy could not connect";
-    if (this.#record !== undefined) this.#record.served = "nobody";
     // The model server has not answered, so neither its error nor its times count.
     this.#response.status = 0;
     this.#rejection = new Rejection("upstream_connect", detail);
-    const attempts = this.#attempts;
-    if (attempts !== undefined) this.#services.endpoints.attemptFailed(attempts.current, "connect", detail);
+    this.#attempts?.unreached(detail);
   }
 }

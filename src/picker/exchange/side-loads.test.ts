@@ -17,7 +17,7 @@ function open({ keepsTokens = false } = {}) {
     return pool.upsert(spec)!;
   });
   const [first, second, prefill, encode] = endpoints as [PoolEndpoint, PoolEndpoint, PoolEndpoint, PoolEndpoint];
-  const attempts = Attempts.open(pool.inFlight, {
+  const attempts = Attempts.open(pool, {
     endpoints: [first, second],
     uncachedTokens: 100,
     keepsTokens,
@@ -52,7 +52,7 @@ describe("the load on endpoints of other profiles (scheduling 3.12)", () => {
     const { attempts, first, load } = open({ keepsTokens: true });
     attempts.answered();
     expect(load()).toEqual([[1, 100], NONE, NONE, NONE]);
-    attempts.next(first);
+    attempts.failed(first, "connect", "refused");
     expect(load()).toEqual([NONE, [1, 100], NONE, NONE]);
     attempts.release();
     expect(load()).toEqual([NONE, NONE, NONE, NONE]);
@@ -66,7 +66,7 @@ describe("the load on endpoints of other profiles (scheduling 3.12)", () => {
 
   it("stays where it is when another endpoint is tried", () => {
     const { attempts, first, load } = open();
-    attempts.next(first);
+    attempts.failed(first, "connect", "refused");
     expect(load()).toEqual([NONE, [1, 100], [1, 300], [1, 20]]);
   });
 });

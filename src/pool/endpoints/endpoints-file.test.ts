@@ -54,7 +54,7 @@ endpoints:
         endpoints: [],
         problems: [],
         warnings: [
-          `endpoints.yaml:1:${column}: no endpoints are listed; until there is one every request is refused with 503`,
+          `endpoints.yaml:1:${column}: no endpoints are listed; until there is one, requests get 503, or wait where flow control is on`,
         ],
       });
     // Entries that are all wrong are told of one by one.

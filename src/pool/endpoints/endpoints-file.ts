@@ -42,7 +42,7 @@ export function endpointsOf(document: Document, flavour: EndpointsFlavour): Endp
   const warnings = repetitions(document, endpoints, indices);
   if (endpoints.length + problems.length === 0)
     warnings.push(
-      `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one every request is refused with 503`,
+      `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one, requests get 503, or wait where flow control is on`,
     );
   return { endpoints, problems, warnings };
 }

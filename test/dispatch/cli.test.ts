@@ -43,7 +43,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
     }
     await desk.gateway.answers();
     const last = await desk.run("batch", input, output, "--queue", "q", "--concurrency", "300");
-    expect(last.stderr).toMatch(/going on: 1,\d\d\d of 1,500 lines have their answer/);
+    expect(last.stderr).toMatch(/continuing: 1,\d\d\d of 1,500 lines have their answer/);
     expect(last.stderr).toContain("1,500 lines answered in");
     expect(last).toMatchObject({ code: 0, stdout: "" });
     const answers = desk.lines("out.jsonl").map((text) => JSON.parse(text));

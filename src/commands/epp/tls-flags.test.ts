@@ -93,7 +93,7 @@ describe("the flags of TLS (E-120)", () => {
 
   it.each([
     [["--cert-path=/c", "--secure-serving=false"], ["--cert-path has no effect with --secure-serving=false"]],
-    [["--enable-cert-reload"], ["--enable-cert-reload has no effect without a --cert-path that is served"]],
+    [["--enable-cert-reload"], ["--enable-cert-reload has no effect without --cert-path and TLS on the ext_proc port"]],
     [
       ["--secure-serving=false", "--tls-min-version=VersionTLS13"],
       ["--tls-min-version has no effect: no port speaks TLS"],

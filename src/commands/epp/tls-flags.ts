@@ -137,7 +137,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
   const warnings: string[] = [];
   if (values["cert-path"] && !secure) warnings.push("--cert-path has no effect with --secure-serving=false");
   if (values["enable-cert-reload"] && !(secure && values["cert-path"]))
-    warnings.push("--enable-cert-reload has no effect without a --cert-path that is served");
+    warnings.push("--enable-cert-reload has no effect without --cert-path and TLS on the ext_proc port");
   if (!secure && metricsCertDir === undefined && scalerCertDir === undefined)
     for (const flag of ["tls-min-version", "tls-cipher-suites"] as const)
       if (explicit.has(flag)) warnings.push(`--${flag} has no effect: no port speaks TLS`);

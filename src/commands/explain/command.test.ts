@@ -149,7 +149,7 @@ describe("sluice explain", () => {
     );
     for (const wrong of ["", "two\nlines\n"])
       expect(await failure("2", "--admin", url, "--token-file", file("wrong", wrong))).toBe(
-        `--token-file: ${join(FOLDER, "wrong")} holds no token, one line of printable characters`,
+        `--token-file: ${join(FOLDER, "wrong")} holds no token; a token is one line of printable characters`,
       );
   });
 

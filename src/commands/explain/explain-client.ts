@@ -92,7 +92,10 @@ async function tokenOf({ tokenFile }: AdminAccess): Promise<string | undefined> 
   const token = (await readText(tokenFile, { maxBytes: MAX_TOKEN_BYTES })).trim();
   // An illegal character in the header would look like a broken connection.
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new SluiceError("FLAG_VALUE", `--token-file: ${tokenFile} holds no token, one line of printable characters`);
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--token-file: ${tokenFile} holds no token; a token is one line of printable characters`,
+  );
 }
 
 async function ask(origin: string, path: string, tls: Tls, token: string | undefined): Promise<AdminAnswer> {

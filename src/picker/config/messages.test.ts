@@ -361,7 +361,7 @@ flowControl:
       `${HEAD}plugins:\n- type: low-queue-filter\n- type: slo-scorer\n`,
       `invalid EndpointPickerConfig, 2 problems:
   c.yaml:4:3: plugins[0].type: plugin type low-queue-filter is not supported any more: it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree
-  c.yaml:5:3: plugins[1].type: plugin type slo-scorer is not supported yet: it became predicted-latency-producer and latency-scorer, which need the latency predictor, and that is not there yet either; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile`,
+  c.yaml:5:3: plugins[1].type: plugin type slo-scorer is not supported yet: it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile`,
     ],
     [
       "negative weight",

@@ -2,17 +2,17 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
-const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, and that is not there yet either; ${BLEND}`;
+const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
 const KV_EVENTS =
   "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
 const MULTIMODAL =
   "it needs hashes of the images and videos in a request, which the parsers do not compute yet; remove it: the text of prompts is still matched";
-const ATTRIBUTES = "it needs values of endpoints beyond the core metrics, which are not collected yet";
+const ATTRIBUTES = "it needs values of endpoints beyond the core metrics, which Sluice does not collect yet";
 const TOPOLOGY =
   "it needs the labels of Kubernetes nodes, which Sluice does not watch yet; label-selector-filter goes by labels of pods";
-const GPU = "figures of GPUs are not collected yet; remove it, the engines' own metrics are";
+const GPU = "Sluice does not collect figures of GPUs yet; remove it: Sluice reads the engines' own metrics";
 const SERVED =
-  "the models that an endpoint lists are not collected yet; remove it, LoRA adapters are known from the metrics";
+  "Sluice does not collect the models that an endpoint lists yet; remove it: the metrics show LoRA adapters";
 const NOTIFICATION = "plugins learn of added and removed endpoints without it; remove it";
 const REMOTE =
   "it scores clusters, and Sluice reads one metrics page of each, as of any endpoint; use a plugin for endpoints, such as queue-scorer";

@@ -107,7 +107,7 @@ export const PICKER_ERRORS = {
   PLUGIN_ASYNC: {
     exit: 1,
     cause: "A plugin returned a promise where a decision needs the result at once.",
-    remedy: "Let the plugin return the result itself, and do what has to wait in prepare of a producer.",
+    remedy: "Let the plugin return the result itself, and do the waiting in prepare of a producer.",
   },
   PLUGIN_ANSWER: {
     exit: 1,

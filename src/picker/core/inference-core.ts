@@ -39,6 +39,7 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { FlowMetrics } from "./flow-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { showPrograms } from "./program-metrics.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -193,6 +194,7 @@ export class InferenceCore {
     const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
       this.#flowMetrics.refresh(this.#inForce.flowControl && this.#flowControl);
+      showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
       buffered.set(this.budget.used);
       main.set(this.budget.mainUsed);
       small.set(this.budget.reserveUsed);

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
@@ -9,6 +11,13 @@ import { endpointsFile, portOf, type SeenRequest, type Sim, startSims } from "..
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT = "b7ad6b7169203331";
+
+/** A request waits for an endpoint, and then is refused. */
+const FLOW_CONTROL = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+flowControl: { noEndpointRequestTTL: 50ms }
+`;
 
 let sims: Sim[];
 let endpoints: string;
@@ -93,6 +102,28 @@ describe("sluice epp", () => {
 });
 
 describe("sluice gateway", () => {
+  it("shows the wait of a request in flow control, and how it ended", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-tracing-"));
+    const [config, none] = [join(folder, "flow-control.yaml"), join(folder, "endpoints.yaml")];
+    writeFileSync(config, FLOW_CONTROL);
+    writeFileSync(none, "endpoints: []\n");
+    const process = start(
+      { ...collected(), OTEL_TRACES_SAMPLER_ARG: "1" },
+      ...["gateway", "--endpoints", none, "--config-file", config, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"],
+    );
+    const url = `http://${await process.listening("gateway")}`;
+    const headers = { ...JSON_HEADERS, "x-llm-d-inference-fairness-id": "team" };
+    const answer = await ask(`${url}/v1/chat/completions`, { method: "POST", headers, body: chat("hello") });
+    expect(answer.status).toBe(503);
+    await process.stop("SIGTERM");
+    const of = (name: string) => collector.spans.find((span) => span.name === name)!;
+    const wait = of("flow_control_wait");
+    expect(wait).toMatchObject({ parentId: of("gateway.request").spanId, error: "EvictedNoEndpoints" });
+    expect(wait.attributes).toMatchObject({ "sluice.flow_control.fairness_id": "team", "sluice.flow_control.band": 0 });
+    expect(wait.ended).toBeGreaterThan(wait.started);
+    rmSync(folder, { recursive: true });
+  });
+
   it("makes the model server a child of the client's trace (S-99)", async () => {
     const process = start(
       collected(),

@@ -1,4 +1,5 @@
-import { type FlowOp, type FlowPlan, FlowTwins } from "../../../test/support/flowcontrol/flow-twins.cases.ts";
+import type { FlowOp, FlowPlan } from "../../../test/support/flowcontrol/flow-op.cases.ts";
+import { FlowTwins } from "../../../test/support/flowcontrol/flow-twins.cases.ts";
 import type { PlainBand, PlainSettings } from "../../../test/support/flowcontrol/plain-policies.cases.ts";
 import type { FuzzTarget } from "../target.ts";
 
@@ -34,7 +35,9 @@ export const flow: FuzzTarget = {
       [5, 0],
       [5, 1, 5],
     ].map((list) => Uint8Array.from(list)),
-    ...[[6, 0], [7, 0], [7, 1, 0], [8, 2, 1, 4], [9], [10, 3], [10, 5], [11]].map((list) => Uint8Array.from(list)),
+    ...[[6, 0], [7, 0], [7, 1, 0], [8, 2, 1, 4], [9], [10, 3], [10, 5], [11], [11, 7]].map((list) =>
+      Uint8Array.from(list),
+    ),
   ],
   run(input) {
     const reader = new Reader(input);
@@ -82,7 +85,7 @@ function bandFrom(reader: Reader): PlainBand {
     maxRequests: reader.pick([NONE, NONE, 20, 3]),
     ttl: reader.pick(TTLS),
     ordering: reader.pick(["arrival", "deadline", "size", "nan"] as const),
-    fairness: reader.pick(["turns", "one-queue"] as const),
+    fairness: fairnessOf(reader.byte()),
   };
 }
 
@@ -95,15 +98,33 @@ function settingsFrom(reader: Reader): PlainSettings {
     noEndpointTtl: reader.pick(TTLS),
     template: bandFrom(reader),
     negativeTemplate: bandFrom(reader),
-    ceilings: reader.pick(CEILINGS),
+    ceilings: ceilingsOf(reader.byte()),
   };
+}
+
+// Choices that came later take the place of bytes that no kept input has: so the kept ones stay what they are.
+function fairnessOf(byte: number): PlainBand["fairness"] {
+  return byte % 8 === 6 ? "tokens" : (["turns", "one-queue"] as const)[byte % 2]!;
+}
+
+function ceilingsOf(byte: number): PlainSettings["ceilings"] {
+  return byte % 16 === 15 ? "reflective" : CEILINGS[byte % CEILINGS.length]!;
+}
+
+/** Tokens that go with a number of bytes. */
+function tokensOf(byte: number): FlowPlan["tokens"] {
+  return { prompt: byte % 41, most: byte % 3 === 1 ? 16 : Number.NaN, answer: [Number.NaN, 16, 400][byte % 5] ?? 64 };
+}
+
+function bytesFrom(byte: number): Pick<FlowPlan, "bytes" | "tokens"> {
+  return { bytes: byte % 41, tokens: tokensOf(byte) };
 }
 
 function planFrom(reader: Reader): FlowPlan {
   return {
     priority: reader.pick(PRIORITIES),
     flow: reader.pick(FLOWS),
-    bytes: reader.byte() % 41,
+    ...bytesFrom(reader.byte()),
     dispatched: reader.pick(["nothing", "decide", "end", "enter", "cancel"] as const),
     evicted: reader.pick(["nothing", "enter"] as const),
   };
@@ -121,8 +142,13 @@ const STEPS: readonly ((reader: Reader) => FlowOp)[] = [
   (reader) => ({ kind: "priorities", wanted: reader.list(3, () => reader.pick(PRIORITIES)) }),
   (reader) => ({ kind: "configure", settings: settingsFrom(reader) }),
   (reader) => ({ kind: "advance", ms: reader.pick(WAITS) }),
-  (reader) => (reader.byte() % 16 === 15 ? { kind: "close" } : { kind: "advance", ms: 1 }),
+  (reader) => lastStep(reader.byte() % 16),
 ];
+
+function lastStep(number: number): FlowOp {
+  if (number === 15) return { kind: "close" };
+  return number === 7 ? { kind: "letGo" } : { kind: "advance", ms: 1 };
+}
 
 function opFrom(reader: Reader): FlowOp {
   return reader.pick(STEPS)(reader);

@@ -10,6 +10,8 @@ const QUEUED = ["fairness_id", "priority", "inference_pool", "model_name", "targ
 export const MAX_QUEUE_SERIES = 1001;
 /** Priorities with labels of their own, the shared label of all further ones included. As many bands can exist. */
 export const MAX_PRIORITY_SERIES = 1025;
+/** Fairness IDs with labels of their own, the shared label of all further ones included. */
+const MAX_PROGRAM_SERIES = 1001;
 /** Values of the label `outcome`, `NotYetFinalized` included. */
 const OUTCOMES = 9;
 
@@ -152,5 +154,25 @@ export const FLOW_CONTROL_METRICS = {
     help: "[ALPHA] Seconds from the revocation of a request to its end.",
     labels: POOL,
     buckets: REVOCATION,
+  },
+  programFairness: {
+    type: "gauge",
+    name: "llm_d_epp_program_aware_jains_fairness_index",
+    help: "[ALPHA] Jain's fairness index of the average waits by fairness ID, 1 = equal waits. NaN without program-aware-fairness.",
+    labels: [],
+  },
+  programWait: {
+    type: "gauge",
+    name: "llm_d_epp_program_aware_avg_wait_time_milliseconds",
+    help: "[ALPHA] Average wait in flow control of the requests of a fairness ID that went on. With program-aware-fairness only.",
+    labels: ["program_id"],
+    maxSeries: MAX_PROGRAM_SERIES,
+  },
+  programService: {
+    type: "gauge",
+    name: "llm_d_epp_program_aware_attained_service_tokens",
+    help: "[ALPHA] Tokens that a fairness ID got, a completion token as two, halved with time. With program-aware-fairness only.",
+    labels: ["program_id"],
+    maxSeries: MAX_PROGRAM_SERIES,
   },
 } as const satisfies MetricTable;

@@ -41,6 +41,7 @@ import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, scheduler
 import { FlowMetrics } from "./flow-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 import { ModelQueueing } from "./model-queueing.ts";
+import { showPrograms } from "./program-metrics.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -197,6 +198,7 @@ export class InferenceCore {
     const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
       this.#flowMetrics.refresh(this.#inForce.flowControl && this.#flowControl);
+      showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
       buffered.set(this.budget.used);
       main.set(this.budget.mainUsed);
       small.set(this.budget.reserveUsed);

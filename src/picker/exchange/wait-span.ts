@@ -12,6 +12,8 @@ const OUTCOMES: Partial<Readonly<Record<OutcomeReason, QueueOutcome>>> = {
   no_endpoints: "EvictedNoEndpoints",
   context_cancelled: "EvictedContextCancelled",
   shutting_down: "EvictedOther",
+  evicted_queue_pressure: "EvictedQueuePressure",
+  evicted_priority: "EvictedPriority",
 };
 
 /**

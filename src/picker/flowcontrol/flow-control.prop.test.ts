@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { type FlowOp, type FlowPlan, FlowTwins } from "../../../test/support/flowcontrol/flow-twins.cases.ts";
+import type { FlowOp, FlowPlan } from "../../../test/support/flowcontrol/flow-op.cases.ts";
+import { FlowTwins } from "../../../test/support/flowcontrol/flow-twins.cases.ts";
 import type { PlainBand, PlainSettings } from "../../../test/support/flowcontrol/plain-policies.cases.ts";
 
 const NONE = Number.POSITIVE_INFINITY;
@@ -14,6 +15,11 @@ const plan: fc.Arbitrary<FlowPlan> = fc.record({
   bytes: fc.nat(40),
   dispatched: fc.constantFrom("nothing", "nothing", "decide", "end", "enter", "cancel"),
   evicted: fc.constantFrom("nothing", "nothing", "enter"),
+  tokens: fc.record({
+    prompt: fc.constantFrom(0, 1, 50, 700),
+    most: fc.constantFrom(Number.NaN, 16, 1000),
+    answer: fc.constantFrom(Number.NaN, 0, 16, 400),
+  }),
 });
 
 const band: fc.Arbitrary<PlainBand> = fc.record({
@@ -21,18 +27,27 @@ const band: fc.Arbitrary<PlainBand> = fc.record({
   maxRequests: fc.constantFrom(NONE, NONE, 20, 3),
   ttl,
   ordering: fc.constantFrom("arrival", "deadline", "size", "nan"),
-  fairness: fc.constantFrom("one-queue", "turns"),
+  fairness: fc.constantFrom("one-queue", "turns", "tokens"),
 });
 
-const settings: fc.Arbitrary<PlainSettings> = fc.record({
-  maxBytes: fc.constantFrom(NONE, NONE, 300),
-  maxRequests: fc.constantFrom(NONE, NONE, 30),
-  noEndpointTtl: ttl,
-  bands: fc.uniqueArray(fc.tuple(priority, band), { maxLength: 3, selector: ([number]) => number }),
-  template: band,
-  negativeTemplate: band,
-  ceilings: fc.constantFrom([1, 1], [1, 0.5], [0.5, 0.5], [0.25, 1], [1, 0.25]),
-});
+const line = fc.constantFrom(
+  [1, 1] as const,
+  [1, 0.5] as const,
+  [0.5, 0.5] as const,
+  [0.25, 1] as const,
+  [1, 0.25] as const,
+);
+const settingsWith = (ceilings: fc.Arbitrary<PlainSettings["ceilings"]>): fc.Arbitrary<PlainSettings> =>
+  fc.record({
+    maxBytes: fc.constantFrom(NONE, NONE, 300),
+    maxRequests: fc.constantFrom(NONE, NONE, 30),
+    noEndpointTtl: ttl,
+    bands: fc.uniqueArray(fc.tuple(priority, band), { maxLength: 3, selector: ([number]) => number }),
+    template: band,
+    negativeTemplate: band,
+    ceilings,
+  });
+const settings = settingsWith(fc.oneof(line, fc.constant("reflective" as const)));
 
 const which = fc.nat(1000);
 const op: fc.Arbitrary<FlowOp> = fc.oneof(
@@ -78,6 +93,7 @@ const op: fc.Arbitrary<FlowOp> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant("priorities"), wanted: fc.uniqueArray(priority, { maxLength: 3 }) }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("configure"), settings }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("letGo") }) },
   {
     weight: 5,
     arbitrary: fc.record({ kind: fc.constant("advance"), ms: fc.constantFrom(1, 19, 500, 1000, 30_000, 600_000) }),
@@ -92,16 +108,20 @@ const play = (chosen: PlainSettings, perRequest: number, ops: readonly FlowOp[],
 };
 
 describe("flow control against a slow model", () => {
-  it("agrees on every outcome, its order and time, and on every counter", () => {
+  const agrees = (first: fc.Arbitrary<PlainSettings>, numRuns: number): void =>
     fc.assert(
       fc.property(
-        settings,
+        first,
         fc.constantFrom(1, 0.25, 0.125, 0.03125),
         fc.array(op, { minLength: 1, maxLength: 60, size: "max" }),
         fc.boolean(),
         play,
       ),
-      { numRuns: 300 },
+      { numRuns },
     );
-  });
+
+  it("agrees on every outcome, its order and time, and on every counter", () => agrees(settingsWith(line), 300));
+
+  it("agrees where the ceilings alternate from look to look, and asks for them each millisecond", () =>
+    agrees(settingsWith(fc.constant("reflective")), 150));
 });

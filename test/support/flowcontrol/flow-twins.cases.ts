@@ -2,40 +2,16 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import type { Endpoint } from "../../../src/base/inference/endpoint.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
-import type { SaturationDetector } from "../../../src/base/plugin/flow-kinds.ts";
-import type { Band } from "../../../src/picker/flowcontrol/band.ts";
+import type { SaturationDetector, UsageLimitPolicy } from "../../../src/base/plugin/flow-kinds.ts";
 import type { Item, Waiter } from "../../../src/picker/flowcontrol/flow.ts";
 import { FlowControl, type Ticket } from "../../../src/picker/flowcontrol/flow-control.ts";
 import { type QueueOutcome, rejectionOf } from "../../../src/picker/flowcontrol/queue-outcomes.ts";
 import type { FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
-import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
+import { endpointOf } from "../scheduling/fakes.cases.ts";
+import { canRepeat, type FlowOp, type FlowPlan, plannedAnswer, plannedRequest } from "./flow-op.cases.ts";
+import { FlowOrder } from "./flow-order.cases.ts";
 import { type PlainSettings, settingsOf } from "./plain-policies.cases.ts";
 import { type SlowEntry, SlowFlowControl, type SlowRequest, type SlowWorld } from "./slow-flow-control.cases.ts";
-
-/** A request, and what its waiter does once it is called. */
-export interface FlowPlan {
-  readonly priority: number;
-  readonly flow: string;
-  readonly bytes: number;
-  /** Counts at an endpoint at once, ends at once, sends one more of its kind, cancels the oldest that waits. */
-  readonly dispatched: "nothing" | "decide" | "end" | "enter" | "cancel";
-  /** Sends itself once more. */
-  readonly evicted: "nothing" | "enter";
-}
-
-/** One step. `which` counts round among those that the step can be taken for. */
-export type FlowOp =
-  | { readonly kind: "enter"; readonly times: number; readonly plan: FlowPlan }
-  | { readonly kind: "cancel" | "decide" | "end"; readonly which: number }
-  /** Calls a method on a ticket for which it has no effect. */
-  | { readonly kind: "poke"; readonly which: number; readonly method: "cancel" | "decide" | "end" }
-  | { readonly kind: "load"; readonly loads: readonly number[] }
-  | { readonly kind: "detector"; readonly detector: SlowWorld["detector"] }
-  | { readonly kind: "pool"; readonly roles: readonly string[] }
-  | { readonly kind: "priorities"; readonly wanted: readonly number[] }
-  | { readonly kind: "configure"; readonly settings: PlainSettings }
-  | { readonly kind: "advance"; readonly ms: number }
-  | { readonly kind: "close" };
 
 interface Known extends SlowRequest {
   readonly plan: FlowPlan;
@@ -45,9 +21,10 @@ interface Known extends SlowRequest {
   reports: number;
 }
 
-const TOKENS = { promptTokens: Number.NaN, completionTokens: Number.NaN };
-/** The most generations of a request that sends itself again. */
-const GENERATIONS = 3;
+/** Milliseconds of one step in which the engine asks for alternating ceilings: it does so each millisecond. */
+const MOST_LOOKS = 97;
+/** Milliseconds after which it begins to: a timer of the configuration before may still run. */
+const LOOKS_AFTER = 20;
 
 /** The engine and the slow model side by side: each step is taken in both, and then both must be equal. */
 export class FlowTwins {
@@ -76,14 +53,19 @@ export class FlowTwins {
   #queuedBytes = 0;
   #count = 0;
   #closed = false;
-  /** The requests in queues, as the engine showed them to their ordering policy. */
-  readonly #items = new Map<string, Item>();
-  /** By flow that waits: the flows that were served since it joined or was served itself. */
-  readonly #passed = new Map<string, Set<string>>();
+  readonly #order = new FlowOrder();
+  /** Calls of the policy that sets alternating ceilings. */
+  #looks = 0;
+  /**
+   * Whether ceilings may alternate. Then no request enters except by a step: so nothing happens at the time of an expiry, which
+   * lies between two milliseconds, and no look falls together with one.
+   */
+  readonly #isCalm: boolean;
 
   /** @param perRequest what one request in flight adds to the saturation */
   constructor(settings: PlainSettings, perRequest: number) {
     this.#perRequest = perRequest;
+    this.#isCalm = settings.ceilings === "reflective";
     this.#slowWorld = { now: 0, endpoints: [], running: 0, perRequest, detector: "works" };
     this.#setPool();
     const { clock } = this;
@@ -105,8 +87,7 @@ export class FlowTwins {
           if (known.ticket !== undefined)
             strictEqual(waited, clock.now() - known.ticket.enqueuedAt, "time of the wait");
           if (outcome === "Dispatched") this.#open.engine.set(id, "dispatched");
-          const item = this.#items.get(id);
-          if (item !== undefined) this.#checkOrder(item, outcome);
+          this.#order.left(id, outcome);
           this.outcomes.add(outcome);
           this.log.push({ id, outcome, at: clock.now() });
         },
@@ -183,14 +164,21 @@ export class FlowTwins {
         engine.usePriorities(new Set(op.wanted));
         slow.usePriorities(new Set(op.wanted));
         break;
-      case "configure":
-        this.#passed.clear();
-        engine.configure(this.#settingsOf(op.settings));
-        slow.configure(op.settings);
+      case "configure": {
+        const { ceilings } = op.settings;
+        const settings: PlainSettings =
+          ceilings === "reflective" && !this.#isCalm ? { ...op.settings, ceilings: [1, 1] } : op.settings;
+        this.#order.configured();
+        engine.configure(this.#settingsOf(settings));
+        slow.configure(settings);
         break;
+      }
       case "advance":
-        this.clock.advance(op.ms);
-        slow.advance(op.ms);
+        this.#advance(op.ms);
+        break;
+      case "letGo":
+        engine.letGo();
+        slow.letGo();
         break;
       case "close":
         this.#closed = true;
@@ -218,7 +206,11 @@ export class FlowTwins {
     strictEqual(engine.undecided, slow.undecided.size, "undecided");
     strictEqual(this.#running, this.#slowWorld.running, "running");
     deepStrictEqual([this.#queued, this.#queuedBytes], [engine.requests, engine.bytes], "entered less left");
-    const bands = engine.bands().map(({ longest: _, ...band }) => band);
+    // Where ceilings alternate, those of the last look say nothing about the next one.
+    const bands = engine.bands().map(({ longest: _, ceiling, ...band }) => ({
+      ...band,
+      ceiling: slow.isDriven ? Number.NaN : ceiling,
+    }));
     if (this.#detectorWorks === "works") deepStrictEqual(bands, slow.bands);
     const sums = bands.reduce((sum, { requests, bytes }) => [sum[0]! + requests, sum[1]! + bytes], [0, 0]);
     deepStrictEqual(sums, [engine.requests, engine.bytes], "the sum of the bands");
@@ -244,9 +236,31 @@ export class FlowTwins {
   }
 
   #settingsOf(settings: PlainSettings): FlowControlSettings {
-    return settingsOf(settings, this.#detector, (queued) => {
-      this.#items.set(queued.request.id, queued as Item);
-    });
+    const made = settingsOf(settings, this.#detector, (queued) => this.#order.ranked(queued as Item));
+    const { usageLimit } = made;
+    if (usageLimit.alternates !== true) return made;
+    const looked: UsageLimitPolicy = {
+      alternates: true,
+      limit: (saturation, priorities, ceilings) => {
+        this.#looks++;
+        strictEqual(saturation, this.slow.saturation.effective, "saturation");
+        usageLimit.limit(saturation, priorities, ceilings);
+        this.slow.look(ceilings, this.clock.now());
+      },
+    };
+    return { ...made, usageLimit: looked };
+  }
+
+  /** While requests wait for ceilings that alternate, the engine asks at least once in each millisecond. */
+  #advance(ms: number): void {
+    const { clock, slow } = this;
+    const end = clock.now() + (slow.isDriven ? Math.min(ms, MOST_LOOKS) : ms);
+    const looks = this.#looks;
+    const length = end - clock.now();
+    clock.advance(length);
+    slow.advance(end - this.#slowWorld.now);
+    if (slow.isDriven && slow.waiting.length > 0 && this.#pool.length > 0)
+      ok(this.#looks - looks >= length - LOOKS_AFTER, "looks");
   }
 
   get #detector(): SaturationDetector {
@@ -306,28 +320,33 @@ export class FlowTwins {
         this.#onEvicted(id, plan);
       },
     };
-    const request = { ...requestOf(""), id, priority: plan.priority, fairnessId: plan.flow };
-    const reply = this.engine.enter(request, plan.bytes, this.clock.now(), waiter);
+    const reply = this.engine.enter(plannedRequest(id, plan), plan.bytes, this.clock.now(), waiter);
     strictEqual(known.calls, 0, "no waiter is called before its request has entered");
     if (reply instanceof Rejection) return;
     known.ticket = reply;
+    // Its looks are over.
+    if (this.slow.isDriven) this.#enteredSlow(id);
     if (reply.waiting) return;
     this.#onDispatched(id, plan);
   }
 
   #enterSlow(id: string, plan: FlowPlan): void {
-    const { priority, flow, bytes } = plan;
-    const at = this.slow.log.length;
+    const { priority, flow, bytes, tokens } = plan;
     this.#slowPlans.set(id, plan);
-    this.slow.enter({ id, priority, flow, bytes });
-    const own = this.slow.log.slice(at).find((entry) => entry.id === id);
+    this.slow.enter({ id, priority, flow, bytes, tokens });
+    if (!this.slow.isDriven) this.#enteredSlow(id);
+  }
+
+  #enteredSlow(id: string): void {
+    this.slow.entering.delete(id);
+    const own = this.slow.log.find((entry) => entry.id === id);
     if (own?.outcome === "Dispatched") this.#slowLeft(own);
   }
 
   #slowLeft({ id, outcome }: SlowEntry): void {
     const plan = this.#slowPlans.get(id)!;
     if (outcome !== "Dispatched") {
-      if (plan.evicted === "enter" && canRepeat(id)) this.#enterSlow(`${id}'`, plan);
+      if (plan.evicted === "enter" && !this.#isCalm && canRepeat(id)) this.#enterSlow(`${id}'`, plan);
       return;
     }
     this.#open.slow.set(id, "dispatched");
@@ -348,7 +367,7 @@ export class FlowTwins {
   }
 
   #onEvicted(id: string, plan: FlowPlan): void {
-    if (plan.evicted === "enter" && canRepeat(id)) this.#enter(`${id}'`, plan);
+    if (plan.evicted === "enter" && !this.#isCalm && canRepeat(id)) this.#enter(`${id}'`, plan);
   }
 
   #decide(id: string): void {
@@ -358,19 +377,19 @@ export class FlowTwins {
   }
 
   #end(id: string): void {
-    this.engine.ended(this.#ticket(id), TOKENS);
+    this.engine.ended(this.#ticket(id), plannedAnswer(this.#known.get(id)!.plan));
     if (this.#open.engine.get(id) === "decided") this.#running--;
     this.#open.engine.delete(id);
   }
 
   #decideSlow(id: string): void {
-    this.slow.undecided.delete(id);
+    this.slow.decide(id);
     this.#open.slow.set(id, "decided");
     this.#slowWorld.running++;
   }
 
   #endSlow(id: string): void {
-    this.slow.undecided.delete(id);
+    this.slow.end(id);
     if (this.#open.slow.get(id) === "decided") this.#slowWorld.running--;
     this.#open.slow.delete(id);
   }
@@ -385,35 +404,6 @@ export class FlowTwins {
     if (known === undefined) return;
     if (method === "cancel") this.engine.cancel(known.ticket!);
     else if (method === "decide") this.engine.decided(known.ticket!);
-    else this.engine.ended(known.ticket!, TOKENS);
+    else this.engine.ended(known.ticket!, plannedAnswer(known.plan));
   }
-
-  /** A request that goes on was the first of its queue, and passes no flow that waits for its turn a second time. */
-  #checkOrder(served: Item, outcome: QueueOutcome): void {
-    const band = served.band as Band;
-    const isFair = band.settings.fairness.oneQueue !== true;
-    const idOf = (item: Item): string => `${band.priority} ${item.fairnessId}`;
-    const waiting = [...this.#items.values()].filter((item) => item.waiting && item.band === band);
-    if (outcome === "Dispatched") {
-      for (const item of waiting) {
-        if (isFair && idOf(item) !== idOf(served)) continue;
-        ok(served.rank < item.rank || (served.rank === item.rank && served.order < item.order), "first of its queue");
-      }
-      const others = new Set(waiting.map(idOf));
-      others.delete(idOf(served));
-      for (const other of isFair ? others : []) {
-        const passed = this.#passed.get(other) ?? new Set();
-        ok(!passed.has(idOf(served)), `${other} waits longer than its turn`);
-        this.#passed.set(other, passed.add(idOf(served)));
-      }
-      this.#passed.delete(idOf(served));
-    }
-    if (!waiting.some((item) => idOf(item) === idOf(served))) this.#passed.delete(idOf(served));
-    for (const [id, item] of this.#items) if (!item.waiting) this.#items.delete(id);
-  }
-}
-
-/** Whether the waiter of this request may send it once more. */
-function canRepeat(id: string): boolean {
-  return id.length - id.replaceAll("'", "").length < GENERATIONS;
 }

@@ -7,7 +7,10 @@ import type {
   SaturationDetector,
   UsageLimitPolicy,
 } from "../../../src/base/plugin/flow-kinds.ts";
+import { tokenDeficitFairnessPolicy } from "../../../src/picker/flowcontrol/policies/token-deficit.ts";
+import { softReflectiveCeilingPolicy } from "../../../src/picker/flowcontrol/policies/usage-limits.ts";
 import type { BandSettings, FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
+import { instanceOf } from "../scheduling/fakes.cases.ts";
 
 /** The limits and policies of a band in plain data: the engine gets policies made from them, the slow model reads them. */
 export interface PlainBand {
@@ -16,8 +19,8 @@ export interface PlainBand {
   readonly ttl: number;
   /** By arrival, by the end of the time to live, by bytes, or a rank of NaN for all. */
   readonly ordering: "arrival" | "deadline" | "size" | "nan";
-  /** One queue for all flows, or turns in the order in which flows joined. */
-  readonly fairness: "one-queue" | "turns";
+  /** One queue for all flows, turns in the order in which flows joined, or shares of tokens by `WEIGHTS`. */
+  readonly fairness: "one-queue" | "turns" | "tokens";
 }
 
 /** The configuration of flow control in plain data. */
@@ -28,9 +31,17 @@ export interface PlainSettings {
   readonly bands: readonly (readonly [priority: number, band: PlainBand])[];
   readonly template: PlainBand;
   readonly negativeTemplate: PlainBand;
-  /** The ceiling of the highest band, and that of the lowest; those between are on the line. */
-  readonly ceilings: readonly [highest: number, lowest: number];
+  /**
+   * The ceiling of the highest band, and that of the lowest; those between are on the line. Or the ceilings alternate:
+   * soft-reflective-ceiling-policy sets them.
+   */
+  readonly ceilings: Line | "reflective";
 }
+
+type Line = readonly [highest: number, lowest: number];
+
+/** Weights of flows that share tokens; others have 1. Powers of 2, so that engine and model round alike. */
+export const WEIGHTS: Readonly<Record<string, number>> = { a: 2, c: 0.5 };
 
 /** A band without limits in which requests leave as they came. */
 export const PLAIN_BAND: PlainBand = {
@@ -82,7 +93,7 @@ class Turns implements FlowChoice {
 }
 
 /** See `PlainBand.fairness`. */
-export const FAIRNESS: Readonly<Record<PlainBand["fairness"], FairnessPolicy>> = {
+export const FAIRNESS: Readonly<Record<Exclude<PlainBand["fairness"], "tokens">, FairnessPolicy>> = {
   "one-queue": {
     oneQueue: true,
     choice() {
@@ -93,11 +104,12 @@ export const FAIRNESS: Readonly<Record<PlainBand["fairness"], FairnessPolicy>> =
 };
 
 /** Ceilings on the line from the highest band to the lowest; one band alone has the highest. */
-export function ceilingOf([highest, lowest]: PlainSettings["ceilings"], at: number, bands: number): number {
+export function ceilingOf([highest, lowest]: Line, at: number, bands: number): number {
   return bands === 1 ? highest : highest - ((highest - lowest) * at) / (bands - 1);
 }
 
 function usageLimitOf(ceilings: PlainSettings["ceilings"]): UsageLimitPolicy {
+  if (ceilings === "reflective") return instanceOf(softReflectiveCeilingPolicy);
   return {
     limit(_saturation, priorities, out) {
       for (const at of priorities.keys()) out[at] = ceilingOf(ceilings, at, priorities.length);
@@ -105,16 +117,26 @@ function usageLimitOf(ceilings: PlainSettings["ceilings"]): UsageLimitPolicy {
   };
 }
 
-/** The settings of a band with its policies. @param ranked called for each request that the ordering policy ranks */
+/** A policy of its own, as each configuration gets one for all its bands. */
+function sharesOfTokens(): FairnessPolicy {
+  return instanceOf(tokenDeficitFairnessPolicy, { weights: WEIGHTS });
+}
+
+/**
+ * The settings of a band with its policies.
+ * @param ranked called for each request that the ordering policy ranks
+ * @param tokens the policy that shares tokens
+ */
 export function bandSettingsOf(
   { ordering, fairness, ...limits }: PlainBand,
   ranked: (queued: QueuedRequest) => void = () => {},
+  tokens: FairnessPolicy = sharesOfTokens(),
 ): BandSettings {
   const rank = (queued: QueuedRequest): number => {
     ranked(queued);
     return ORDERINGS[ordering].rank(queued);
   };
-  return { ...limits, ordering: { rank }, fairness: FAIRNESS[fairness] };
+  return { ...limits, ordering: { rank }, fairness: fairness === "tokens" ? tokens : FAIRNESS[fairness] };
 }
 
 /** The configuration with its policies. @param ranked as in {@link bandSettingsOf} */
@@ -124,11 +146,12 @@ export function settingsOf(
   ranked?: (queued: QueuedRequest) => void,
 ): FlowControlSettings {
   const { maxBytes, maxRequests, noEndpointTtl } = plain;
+  const tokens = sharesOfTokens();
   return {
     ...{ maxBytes, maxRequests, noEndpointTtl, detector },
-    bands: new Map(plain.bands.map(([priority, band]) => [priority, bandSettingsOf(band, ranked)])),
-    template: bandSettingsOf(plain.template, ranked),
-    negativeTemplate: bandSettingsOf(plain.negativeTemplate, ranked),
+    bands: new Map(plain.bands.map(([priority, band]) => [priority, bandSettingsOf(band, ranked, tokens)])),
+    template: bandSettingsOf(plain.template, ranked, tokens),
+    negativeTemplate: bandSettingsOf(plain.negativeTemplate, ranked, tokens),
     usageLimit: usageLimitOf(plain.ceilings),
   };
 }

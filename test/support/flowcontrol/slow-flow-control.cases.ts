@@ -1,5 +1,6 @@
 import type { QueueOutcome } from "../../../src/picker/flowcontrol/queue-outcomes.ts";
 import { ceilingOf, type PlainBand, type PlainSettings } from "./plain-policies.cases.ts";
+import { type ExpectedAnswer, SlowBand, type SlowTokens } from "./slow-band.cases.ts";
 
 /** A request as the model knows it. */
 export interface SlowRequest {
@@ -7,12 +8,15 @@ export interface SlowRequest {
   readonly priority: number;
   readonly flow: string;
   readonly bytes: number;
+  readonly tokens: SlowTokens;
 }
 
 interface SlowItem extends SlowRequest {
   readonly enqueuedAt: number;
   /** Of the band that took it in. */
   readonly ttl: number;
+  /** No other request waited when it came. */
+  readonly isAlone: boolean;
   band: number;
 }
 
@@ -33,21 +37,19 @@ export interface SlowEntry {
   readonly at: number;
 }
 
+/** What a request that was dispatched is charged with. */
+interface SlowCharge {
+  readonly request: SlowRequest;
+  readonly band: SlowBand;
+  readonly charged: number;
+}
+
 type Limits = Pick<PlainBand, "maxBytes" | "maxRequests">;
 
 /** A queued request that leaves for another one. */
 interface Leaving {
   readonly item: SlowItem;
   readonly outcome: QueueOutcome;
-}
-
-interface SlowBand {
-  readonly priority: number;
-  /** Flows that wait, in the order of their turns. */
-  turns: string[];
-  /** The same flows in the order in which they began to wait. */
-  joined: string[];
-  emptySince: number;
 }
 
 /** Milliseconds from the look at which a band was found without use to the next one. */
@@ -59,6 +61,9 @@ const DECODE = ["decode", "", "prefill-decode", "both", "encode-prefill-decode"]
 /**
  * Flow control by the letter (scheduling 6): one list of waiting requests in the order of arrival. Every figure is worked out
  * anew from the list, each time. Every change of the pool and of its load is told at once.
+ *
+ * The model lets requests go as soon as there is room. Where the ceilings alternate with the looks of the engine, the answers of
+ * the policy are given: the model gets each by `look`, and nothing else lets a request go.
  */
 export class SlowFlowControl {
   readonly log: SlowEntry[] = [];
@@ -74,7 +79,12 @@ export class SlowFlowControl {
   #poolSince = 0;
   #settling = false;
   /** Requests whose `enter` has not returned. */
-  readonly #entering = new Set<string>();
+  readonly entering = new Set<string>();
+  /** By id, until the end of the request. */
+  readonly #charges = new Map<string, SlowCharge>();
+  #expected: ExpectedAnswer = { mean: 256 };
+  /** No request is held back any more: the configuration in force has no flow control. */
+  #letsGo = false;
   #sweepAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
@@ -85,18 +95,24 @@ export class SlowFlowControl {
     this.poolChanged();
   }
 
+  /** Whether the ceilings come by `look`. */
+  get isDriven(): boolean {
+    return this.#settings.ceilings === "reflective" && !this.#letsGo;
+  }
+
   get bands() {
     return this.#bands.map(({ priority }, at) => {
       const items = this.waiting.filter(({ band }) => band === priority);
       const { maxRequests, maxBytes } = this.#bandSettings(priority);
       const flows = new Set(items.map(({ flow }) => flow)).size;
-      const ceiling = ceilingOf(this.#settings.ceilings, at, this.#bands.length);
+      const ceiling = this.#ceilings[at];
       return { priority, requests: items.length, bytes: sumOf(items), maxRequests, maxBytes, ceiling, flows };
     });
   }
 
   get saturation() {
     const { endpoints } = this.#world;
+    if (this.#letsGo) return { prefill: undefined, decode: undefined, effective: 0 };
     const [prefill, decode] = [PREFILL, DECODE].map((roles) => {
       const stage = endpoints.filter(({ role }) => roles.includes(role));
       return stage.length === 0 ? undefined : this.#measure(stage);
@@ -116,23 +132,52 @@ export class SlowFlowControl {
       return;
     }
     for (const { item } of room) this.#remove(item);
-    const item = { ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority };
-    this.waiting.push(item);
-    this.#join(band, item);
-    this.#entering.add(request.id);
-    for (const { item: victim, outcome } of room) this.#report(victim, outcome);
+    const isAlone = this.waiting.length === 0 && !this.#settling;
+    this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, isAlone, band: band.priority });
+    band.queued(request.flow);
+    this.entering.add(request.id);
+    for (const { item, outcome } of room) this.#report(item, outcome);
+    // Where the ceilings are given, the engine looks before the request has entered.
+    if (this.isDriven && !this.#settling) return;
     this.settle();
-    this.#entering.delete(request.id);
+    this.entering.delete(request.id);
   }
 
   /** The oldest request whose `enter` has returned. */
   get oldest(): string | undefined {
-    return this.waiting.find(({ id }) => !this.#entering.has(id))?.id;
+    return this.waiting.find(({ id }) => !this.entering.has(id))?.id;
   }
 
   cancel(id: string): void {
     const item = this.waiting.find((one) => one.id === id);
     if (item !== undefined) this.#leave(item, "EvictedContextCancelled");
+  }
+
+  /** The request counts at an endpoint. */
+  decide(id: string): void {
+    this.undecided.delete(id);
+  }
+
+  end(id: string): void {
+    this.undecided.delete(id);
+    const charge = this.#charges.get(id);
+    this.#charges.delete(id);
+    if (charge === undefined) return;
+    const { request, band, charged } = charge;
+    band.ended(request.flow, request.tokens, charged);
+  }
+
+  letGo(): void {
+    this.#letsGo = true;
+    this.settle();
+  }
+
+  /** The engine has asked for the ceilings, at this time: one request may go. @param now milliseconds */
+  look(ceilings: readonly number[], now: number): void {
+    if (now > this.#world.now) this.advance(now - this.#world.now);
+    this.#settling = true;
+    this.#dispatchOne(ceilings);
+    this.#settling = false;
   }
 
   poolChanged(): void {
@@ -151,11 +196,13 @@ export class SlowFlowControl {
 
   configure(settings: PlainSettings): void {
     this.#settings = settings;
+    this.#letsGo = false;
+    this.#expected = { mean: 256 };
     this.#makeBands();
     for (const item of this.waiting) {
       const band = this.#bandOf(item.priority);
       item.band = band.priority;
-      this.#join(band, item);
+      band.queued(item.flow);
     }
     this.settle();
   }
@@ -187,10 +234,10 @@ export class SlowFlowControl {
 
   /** Dispatches one request after the other while there is room. @returns whether there was room for one */
   settle(): boolean {
-    if (this.#settling || this.#closed) return false;
+    if (this.#settling || this.#closed || this.isDriven) return false;
     this.#settling = true;
     let dispatched = 0;
-    while (this.#dispatchOne()) dispatched++;
+    while (this.#dispatchOne(this.#ceilings)) dispatched++;
     this.#settling = false;
     return dispatched > 0;
   }
@@ -202,18 +249,27 @@ export class SlowFlowControl {
     return { arrival: enqueuedAt, deadline: enqueuedAt + ttl, size: bytes }[ordering];
   }
 
-  #dispatchOne(): boolean {
+  get #ceilings(): readonly number[] {
+    const { ceilings } = this.#settings;
+    if (this.#letsGo) return this.#bands.map(() => Number.POSITIVE_INFINITY);
+    return this.#bands.map((_, at) =>
+      ceilings === "reflective" ? Number.NaN : ceilingOf(ceilings, at, this.#bands.length),
+    );
+  }
+
+  #dispatchOne(ceilings: readonly number[]): boolean {
     if (this.#world.endpoints.length === 0) return false;
     const saturation = this.saturation.effective;
     for (const [at, band] of this.#bands.entries()) {
       let items = this.waiting.filter((item) => item.band === band.priority);
       if (items.length === 0) continue;
-      if (!(saturation < ceilingOf(this.#settings.ceilings, at, this.#bands.length))) continue;
-      if (this.#bandSettings(band.priority).fairness === "turns")
-        items = items.filter(({ flow }) => flow === band.turns[0]);
+      if (!(saturation < ceilings[at]!)) continue;
+      const { fairness } = this.#bandSettings(band.priority);
+      if (fairness === "turns") items = items.filter(({ flow }) => flow === band.turns[0]);
+      if (fairness === "tokens") items = items.filter(({ flow }) => flow === band.leastCharged);
       const best = Math.min(...items.map((item) => this.rank(item)));
       const item = items.find((one) => this.rank(one) === best)!;
-      band.turns = [...band.turns.filter((flow) => flow !== item.flow), item.flow];
+      band.served(item.flow);
       this.undecided.add(item.id);
       this.#leave(item, "Dispatched");
       return true;
@@ -221,29 +277,29 @@ export class SlowFlowControl {
     return false;
   }
 
-  #join({ turns, joined }: SlowBand, { flow }: SlowItem): void {
-    for (const flows of [turns, joined]) if (!flows.includes(flow)) flows.push(flow);
-  }
-
   #leave(item: SlowItem, outcome: QueueOutcome): void {
-    this.#remove(item);
+    const band = this.#remove(item);
+    if (outcome === "Dispatched")
+      this.#charges.set(item.id, { request: item, band, charged: band.dispatched(item.flow, item.tokens) });
     this.#report(item, outcome);
   }
 
-  #remove(item: SlowItem): void {
+  /** @returns its band */
+  #remove(item: SlowItem): SlowBand {
     this.waiting = this.waiting.filter((one) => one !== item);
     const band = this.#bands.find(({ priority }) => priority === item.band)!;
     const items = this.waiting.filter(({ band: priority }) => priority === item.band);
-    if (items.length === 0) band.emptySince = this.#world.now;
-    const waits = (flow: string): boolean => items.some((one) => one.flow === flow);
-    band.turns = band.turns.filter(waits);
-    band.joined = band.joined.filter(waits);
+    // A request that goes on at once was in no queue, so the band has been idle for as long as before.
+    const isQueued = !(item.isAlone && this.entering.has(item.id));
+    if (items.length === 0 && isQueued) band.emptySince = this.#world.now;
+    if (!items.some(({ flow }) => flow === item.flow)) band.left(item.flow);
+    return band;
   }
 
   #report(item: SlowItem, outcome: QueueOutcome): void {
     const entry = { id: item.id, outcome, at: this.#world.now };
     this.log.push(entry);
-    if (!this.#entering.has(item.id)) this.left(entry);
+    if (!this.entering.has(item.id)) this.left(entry);
   }
 
   /** @returns the requests that leave so that this one fits; an outcome when it does not fit */
@@ -262,7 +318,7 @@ export class SlowFlowControl {
     const isAbove = lowest < band.priority && fits([], inBand, limits);
     const from = isAbove ? this.#bands.find(({ priority }) => priority === lowest)! : band;
     const largest = this.#largest(from);
-    if (isAbove || limits.fairness === "turns")
+    if (isAbove || limits.fairness !== "one-queue")
       for (let count = 1; count <= Math.min(64, largest.length); count++) {
         const leaving = largest.slice(-count).toReversed();
         if (!isRoom(leaving)) continue;
@@ -278,7 +334,7 @@ export class SlowFlowControl {
   #largest(band: SlowBand): readonly SlowItem[] {
     const items = this.waiting.filter((item) => item.band === band.priority);
     if (this.#bandSettings(band.priority).fairness === "one-queue") return items;
-    const flows = band.joined.map((flow) => items.filter((item) => item.flow === flow));
+    const flows = band.flows.map((flow) => items.filter((item) => item.flow === flow));
     const most = Math.max(...flows.map((flow) => this.#share(band, flow)));
     return flows.find((flow) => this.#share(band, flow) === most) ?? [];
   }
@@ -292,8 +348,12 @@ export class SlowFlowControl {
     return Math.max(items.length / maxRequests, sumOf(items) === 0 ? 0 : sumOf(items) / maxBytes);
   }
 
+  get #noEndpointTtl(): number {
+    return this.#letsGo ? 0 : this.#settings.noEndpointTtl;
+  }
+
   #deadline({ enqueuedAt, ttl }: SlowItem): number {
-    return Math.max(enqueuedAt, this.#poolSince) + (this.#poolEmpty ? this.#settings.noEndpointTtl : ttl);
+    return Math.max(enqueuedAt, this.#poolSince) + (this.#poolEmpty ? this.#noEndpointTtl : ttl);
   }
 
   /** The mean load of the endpoints, and what this process has sent. NaN where the detector has no answer. */
@@ -322,7 +382,9 @@ export class SlowFlowControl {
 
   #addBand(priority: number): void {
     if (this.#bands.some((band) => band.priority === priority)) return;
-    this.#bands.push({ priority, turns: [], joined: [], emptySince: this.#world.now });
+    // Only bands that share tokens learn from answers.
+    const expected = this.#bandSettings(priority).fairness === "tokens" ? this.#expected : { mean: 0 };
+    this.#bands.push(new SlowBand(priority, this.#world.now, expected));
     this.#bands.sort((a, b) => b.priority - a.priority);
   }
 

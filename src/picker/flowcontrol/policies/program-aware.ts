@@ -1,6 +1,14 @@
 import { z } from "zod";
+import type { Clock } from "../../../base/clock/clock.ts";
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
-import type { FairnessPolicy, FlowChoice, QueuedFlow, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
+import type {
+  FairnessPolicy,
+  FlowChoice,
+  QueuedFlow,
+  QueuedRequest,
+  ServedTokens,
+} from "../../../base/plugin/flow-kinds.ts";
+import { AverageWaits, type Waits } from "./average-waits.ts";
 
 const LAS_ONLY = "strategy turn-priority is not supported yet: only least attained service is there; use las";
 
@@ -46,24 +54,38 @@ export const programAwareFairness = defineFairnessPolicy({
   describe:
     "The flow that was served least is served next. Service is prompt tokens plus twice the completion tokens, halves with time, and counts together with the wait of the request that leaves next.",
   parameters,
-  create: (settings, { clock }) => new ProgramAware(settings, clock.now()),
+  create: (settings, { clock }) => new ProgramAware(settings, clock),
 });
 
 /** A completion token costs this much more than a prompt token. */
 const COMPLETION_COST = 2;
 
 /** See `programAwareFairness`. */
-class ProgramAware implements FairnessPolicy {
+export class ProgramAware implements FairnessPolicy {
   readonly #service: AttainedService;
+  readonly #waits: AverageWaits;
   readonly #settings: Settings;
+  readonly #clock: Clock;
 
-  constructor(settings: Settings, now: number) {
+  constructor(settings: Settings, clock: Clock) {
     this.#settings = settings;
-    this.#service = new AttainedService(settings, now);
+    this.#clock = clock;
+    this.#service = new AttainedService(settings, clock.now());
+    this.#waits = new AverageWaits(milliseconds(settings.evictionTtlSeconds));
   }
 
   choice(): FlowChoice {
-    return new LeastServed(this.#settings, this.#service);
+    return new LeastServed(this.#settings, this.#service, this.#waits, this.#clock);
+  }
+
+  /** The attained service of each fairness ID in tokens, a completion token as two. @param now monotonic milliseconds */
+  services(now: number): Iterable<readonly [fairnessId: string, tokens: number]> {
+    return this.#service.list(now);
+  }
+
+  /** The waits of each fairness ID. @param now monotonic milliseconds */
+  waits(now: number): ReadonlyMap<string, Waits> {
+    return this.#waits.known(now);
   }
 
   /** Returns the state for `/debug/plugins/state`, without fairness IDs: clients choose those. */
@@ -106,6 +128,13 @@ class AttainedService {
   /** The service in figures of the epoch. Only ratios of such figures have a meaning. */
   of(fairnessId: string): number {
     return this.#known.get(fairnessId)?.service ?? 0;
+  }
+
+  /** The service at a time, by fairness ID. @param now monotonic milliseconds */
+  *list(now: number): Iterable<readonly [fairnessId: string, tokens: number]> {
+    if (now - this.#sweptAt >= this.#interval) this.#sweep(now);
+    const share = 2 ** (-(now - this.#epoch) / this.#halfLife);
+    for (const [fairnessId, { service }] of this.#known) yield [fairnessId, service * share];
   }
 
   /** @param now monotonic milliseconds */
@@ -161,12 +190,16 @@ class LeastServed implements FlowChoice {
   /** In the order in which they joined. */
   readonly #flows = new Set<QueuedFlow>();
   readonly #settings: Settings;
-  /** Shared by all bands. */
+  /** Shared by all bands, as are the waits. */
   readonly #service: AttainedService;
+  readonly #waits: AverageWaits;
+  readonly #clock: Clock;
 
-  constructor(settings: Settings, service: AttainedService) {
+  constructor(settings: Settings, service: AttainedService, waits: AverageWaits, clock: Clock) {
     this.#settings = settings;
     this.#service = service;
+    this.#waits = waits;
+    this.#clock = clock;
   }
 
   joined(flow: QueuedFlow): void {
@@ -199,6 +232,12 @@ class LeastServed implements FlowChoice {
 
   served(): void {
     // Service counts when the answer has ended.
+  }
+
+  dispatched({ request, enqueuedAt }: QueuedRequest): number {
+    const now = this.#clock.now();
+    this.#waits.add(request.fairnessId, now - enqueuedAt, now);
+    return 0;
   }
 
   ended(fairnessId: string, { promptTokens, completionTokens }: ServedTokens, _charged: number, now: number): void {

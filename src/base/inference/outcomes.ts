@@ -19,6 +19,8 @@ export const OUTCOMES = {
   denied: { status: 429, code: "ResourceExhausted" },
   evicted: { status: 429, code: "ResourceExhausted", dropped: "evicted" },
   ttl_expired: { status: 429, code: "ResourceExhausted", dropped: "rejected-ttl-expired" },
+  /** The same with `--parity v1.5`. */
+  queue_timeout: { status: 503, code: "ServiceUnavailable", dropped: "rejected-ttl-expired" },
   internal: { status: 500, code: "Internal" },
   not_supported: { status: 501, code: "NotImplemented" },
   upstream_connect: { status: 503, code: "ServiceUnavailable" },

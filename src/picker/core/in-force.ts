@@ -9,6 +9,7 @@ import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
 import type { BandSettings } from "../flowcontrol/band.ts";
 import type { FlowControlSettings } from "../flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import { FLOW_RULES, type FlowRules } from "../flowcontrol/rules.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
 
@@ -56,7 +57,7 @@ export function flowControlSettings(
   flowControl: EffectiveFlowControl,
   instances: PluginInstances,
   detector: SaturationDetector,
-): FlowControlSettings {
+): FlowControlSettings & { readonly rules: FlowRules } {
   const bandOf = (band: EffectiveBand): BandSettings => ({
     maxBytes: band.maxBytes,
     maxRequests: band.maxRequests,
@@ -73,6 +74,7 @@ export function flowControlSettings(
     negativeTemplate: bandOf(flowControl.defaultNegativePriorityBand),
     usageLimit: instances.make(flowControl.usageLimitPolicy),
     eviction: flowControl.eviction,
+    rules: FLOW_RULES[flowControl.parity],
     detector,
   };
 }

@@ -20,6 +20,9 @@ export interface Stages {
   readonly decode: readonly Endpoint[];
 }
 
+/** No split: the whole pool counts. */
+export const NO_STAGES: Stages = { prefill: [], decode: [] };
+
 /** Splits a pool by role (scheduling 6.5). Without roles every endpoint decodes, and `decode` is the pool itself. */
 export function stagesOf(pool: readonly Endpoint[]): Stages {
   const roleOf = (endpoint: Endpoint): string => endpoint.labels[ROLE] ?? "";

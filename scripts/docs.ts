@@ -50,6 +50,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The queues were full together, and a request of higher priority took the place of this one. Send the request again later, or raise `maxRequests` or `maxBytes` of `flowControl`.",
   ttl_expired:
     "The request waited in a queue of flow control, and the endpoints had no room for it in time. Send it again later, add endpoints, or raise `defaultRequestTTL`.",
+  queue_timeout: "The same as [ttl_expired](#ttl_expired), where the picker runs with `--parity v1.5`.",
   internal:
     "A plugin failed, or the picker has a fault; the detail has the message of the error. The log has it too. Report it if no plugin of yours is involved.",
   not_supported: "The proxy processes bodies in a mode that the picker refuses. Configure `FULL_DUPLEX_STREAMED`.",

@@ -21,6 +21,8 @@ export const OUTCOMES = {
   evicted_queue_pressure: { status: 429, code: "ResourceExhausted", dropped: "evicted-queue-pressure" },
   evicted_priority: { status: 429, code: "ResourceExhausted", dropped: "evicted-priority" },
   ttl_expired: { status: 429, code: "ResourceExhausted", dropped: "rejected-ttl-expired" },
+  /** The same with `--parity v1.5`. */
+  queue_timeout: { status: 503, code: "ServiceUnavailable", dropped: "rejected-ttl-expired" },
   internal: { status: 500, code: "Internal" },
   not_supported: { status: 501, code: "NotImplemented" },
   upstream_connect: { status: 503, code: "ServiceUnavailable" },

@@ -25,14 +25,28 @@ export type Metrics = FamiliesOf<typeof METRICS>;
 /** The oldest names of request metrics, which the reference no longer shows (scheduling 8.1). */
 const OLDEST = "inference_model_";
 
-/**
- * Registers every metric of the inference path; once per registry (SluiceError METRIC_SPEC otherwise).
- * @param oldestNames whether request metrics have a copy under the names of v0.3 to v1.0, for dashboards of that time
- */
-export function createMetrics(registry: MetricsRegistry, oldestNames = true): Metrics {
-  if (oldestNames) return registerTable(registry, METRICS);
-  const rows = Object.entries(METRICS).map(([key, row]) => [key, withoutOldest(row)]);
+/** What the page shows under deprecated names. */
+export interface TwinOptions {
+  /** Request metrics have a copy under the names of v0.3 to v1.0, for dashboards of that time; default true. */
+  readonly oldestNames?: boolean | undefined;
+  /** The saturation of the pool has the label `stage` under its name of v1.5, too; default true. v1.5 itself has no stages. */
+  readonly stageInTwins?: boolean | undefined;
+}
+
+/** Registers every metric of the inference path; once per registry (SluiceError METRIC_SPEC otherwise). */
+export function createMetrics(registry: MetricsRegistry, options: TwinOptions = {}): Metrics {
+  const { oldestNames = true, stageInTwins = true } = options;
+  const rows = Object.entries(METRICS).map(([key, row]: [string, MetricRow]) => {
+    const kept = oldestNames ? row : withoutOldest(row);
+    return [key, stageInTwins || key !== "poolSaturation" ? kept : withoutStage(kept)];
+  });
   return registerTable(registry, Object.fromEntries(rows) as typeof METRICS);
+}
+
+function withoutStage(row: MetricRow): MetricRow {
+  const { twins = [], labels = [] } = row;
+  const stageless = labels.filter((label) => label !== "stage");
+  return { ...row, twins: twins.map((twin) => ({ ...twin, labels: stageless })) };
 }
 
 function withoutOldest(row: MetricRow): MetricRow {

@@ -84,6 +84,7 @@ describe("parseEppFlags", () => {
     const { missingEndpoints: _, ...options } = parse();
     expect(options).toEqual({
       allowExperimental: false,
+      parity: "",
       bindAddress: "0.0.0.0",
       bodies: { limit: 256 * 2 ** 20, small: 64 * 1024, reserve: 64 * 2 ** 20, minRate: 1024, window: 10_000 },
       grpcPort: 9002,

@@ -16,7 +16,7 @@ import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { modelServersOf } from "./model-server-flags.ts";
 import type { EppSettings } from "./start.ts";
 import { tlsOf } from "./tls-flags.ts";
-import { learnsBytesPerTokenOf, maxRequestBodyOf, wireOf } from "./wire-flags.ts";
+import { learnsBytesPerTokenOf, maxRequestBodyOf, releaseOf, wireOf } from "./wire-flags.ts";
 
 type Values = FlagValues<typeof EPP_FLAGS>;
 
@@ -60,6 +60,7 @@ export function parseEppFlags(
     configText: values["config-text"] || undefined,
     profile: parsed.explicit.has("profile") ? values.profile : undefined,
     allowExperimental: values["allow-experimental-plugins"],
+    parity: releaseOf(parsed),
     env,
     modelServers,
     tls,

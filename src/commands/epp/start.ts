@@ -146,6 +146,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     maxEndpoints: settings.maxEndpoints,
     maxRequestBytes: settings.maxRequestBytes,
     learnsBytesPerToken: settings.learnsBytesPerToken,
+    parity: settings.parity,
     inferenceModelMetrics: settings.inferenceModelMetrics,
     tracing,
     bodies: settings.bodies,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import { DEFAULT_WIRE_OPTIONS } from "../../wires/extproc/wire-options.ts";
 import { parseGoFlags } from "../common/go-flags.ts";
-import { learnsBytesPerTokenOf, maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
+import { learnsBytesPerTokenOf, maxRequestBodyOf, releaseOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
 
 const wire = (...args: string[]) => wireOf(parseGoFlags(args, WIRE_FLAGS, {}), true);
 
@@ -57,6 +57,8 @@ describe("the flags of the wire", () => {
     const learns = (...args: string[]) => learnsBytesPerTokenOf(parseGoFlags(args, WIRE_FLAGS, {}));
     expect([learns(), learns("--learn-bytes-per-token=false"), learns("--parity=v1.5")]).toEqual([true, false, false]);
     expect(learns("--parity=v1.5", "--learn-bytes-per-token")).toBe(true);
+    const release = (...args: string[]) => releaseOf(parseGoFlags(args, WIRE_FLAGS, {}));
+    expect([release(), release("--parity", "v1.5")]).toEqual(["", "v1.5"]);
     expect(wire("--emit-dropped-reason=true", "--parity=v1.5", "--subset-match=exact")).toEqual({
       ...parity,
       emitDroppedReason: true,

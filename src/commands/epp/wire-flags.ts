@@ -1,4 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import { LEARN_HELP } from "../common/exchange-flags.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
@@ -160,7 +161,7 @@ export const WIRE_FLAGS = [
     choices: ["", "v1.5"],
     default: "",
     since: "ours",
-    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count.",
+    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count. Flow control then works as in that release, too.",
   },
 ] as const satisfies readonly FlagRow[];
 
@@ -221,6 +222,11 @@ export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
 /** Whether sluice learns from answers how many bytes of text make a token. */
 export function learnsBytesPerTokenOf(flags: GivenFlags<typeof WIRE_FLAGS>): boolean {
   return parityOf(flags, "learn-bytes-per-token");
+}
+
+/** The release that counts in flow control (scheduling 6.10). */
+export function releaseOf({ values }: GivenFlags<typeof WIRE_FLAGS>): Parity {
+  return values.parity;
 }
 
 /** The value of a flag that `--parity` may have changed. */

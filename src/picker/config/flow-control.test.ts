@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { detailed, HEAD, load } from "../../../test/support/config/fakes.cases.ts";
+import { detailed, HEAD, load, messageFor } from "../../../test/support/config/fakes.cases.ts";
 import { type EffectiveBand, effectiveSummary } from "./effective.ts";
 import { explainConfig } from "./explain.ts";
 import { explainText } from "./explain-text.ts";
@@ -45,6 +45,27 @@ describe("flow control in the effective configuration (scheduling 4.2)", () => {
     const strange = load(`${HEAD}plugins:\n- {name: token-deficit-fairness-policy, type: queue-scorer}\n`);
     expect(strange.warnings).toEqual([]);
     expect(strange.configured).not.toContain(strange.modelFlowControl!.defaultPriorityBand.fairnessPolicy);
+  });
+
+  it("has the defaults of v1.5 with that parity, and refuses later keys (scheduling 6.10)", () => {
+    const parity = { parity: "v1.5" } as const;
+    const { flowControl, modelFlowControl } = load(GATE, parity);
+    expect(flowControl).toMatchObject({ parity: "v1.5", noEndpointRequestTTL: NEVER, maxRequests: NEVER });
+    expect(shown(flowControl!.defaultPriorityBand)).toEqual([1e9, NEVER, NEVER, ...USUAL.slice(3)]);
+    expect(flowControl!.defaultNegativePriorityBand).toBe(flowControl!.defaultPriorityBand);
+    expect(modelFlowControl).toBeUndefined();
+    // It knows no InferenceModel.
+    expect(load(HEAD, parity).modelFlowControl).toBeUndefined();
+    const given = "flowControl: {defaultRequestTTL: 5s, priorityBands: [{priority: 1, maxRequests: 3}]}\n";
+    const limited = load(GATE + given, parity).flowControl!;
+    expect(shown(limited.bands.get(1)!)).toEqual([1e9, 3, 5000, ...USUAL.slice(3)]);
+    expect(limited.noEndpointRequestTTL).toBe(5000);
+    const later = (section: string): string => messageFor(`${GATE}flowControl: {${section}}\n`, parity);
+    expect(later("enableEviction: true")).toContain("v1.5 has no enableEviction; remove it, or --parity v1.5");
+    expect(later("noEndpointRequestTTL: 0s")).toContain("v1.5 has no noEndpointRequestTTL");
+    expect(later("defaultNegativePriorityBand: {}")).toContain("v1.5 has no defaultNegativePriorityBand");
+    expect(later("enableEviction: false")).toBe("accepted");
+    expect(configFingerprint(load(GATE, parity))).not.toBe(configFingerprint(load(GATE)));
   });
 
   it("counts in the fingerprint with what the file says of the gate, and with its policy", () => {

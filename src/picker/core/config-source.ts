@@ -5,6 +5,7 @@ import { didYouMean } from "../../base/document/nearest.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
 import { type ConfiguredPlugin, type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
@@ -27,6 +28,8 @@ export interface ConfigSource {
   readonly profile?: string | undefined;
   /** The configuration may name alpha plugins (scheduling 3.1). */
   readonly allowExperimental?: boolean | undefined;
+  /** The release whose defaults and keys of `flowControl` count; default: those of the specification (scheduling 6.10). */
+  readonly parity?: Parity | undefined;
   /** The environment, in which v0.3's scheduler found its constants. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
@@ -45,7 +48,8 @@ export async function readConfig(source: ConfigSource, log: Logger): Promise<Eff
 export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
   const document = await documentOf(source);
   const { registry, warnings } = await PLUGIN_MODULES.load(document, folderOf(source.configFile));
-  const loaded = loadConfig(document, registry, { refuseExperimental: source.allowExperimental !== true });
+  const { allowExperimental, parity } = source;
+  const loaded = loadConfig(document, registry, { refuseExperimental: allowExperimental !== true, parity });
   const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
   for (const warning of [...warnings, ...config.warnings]) log.warn({}, warning);
   return config;

@@ -239,4 +239,19 @@ describe("the saturation of the pool on the metrics page", () => {
     expect(values).toEqual(["0.5", "NaN", "0.25", "NaN"]);
     expect(logged).toEqual([expect.stringContaining("broken")]);
   });
+
+  it("has no label for the stage under its name of v1.5 with that parity (scheduling 6.10, 8.6)", () => {
+    for (const [stageInTwins, label] of [
+      [true, ',stage="effective"'],
+      [false, ""],
+    ] as const) {
+      const registry = new MetricsRegistry();
+      const metrics = createMetrics(registry, { stageInTwins });
+      const saturation = () => ({ detector: "d", value: 0.75, staleEndpoints: undefined });
+      showSaturation({ registry, metrics, saturation }, "p");
+      const page = render(registry);
+      expect(page).toContain(`\ninference_extension_flow_control_pool_saturation{inference_pool="p"${label}} 0.75\n`);
+      expect(page).toContain('\nllm_d_epp_flow_control_pool_saturation{inference_pool="p",stage="effective"} 0.75\n');
+    }
+  });
 });

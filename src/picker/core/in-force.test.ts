@@ -7,6 +7,7 @@ import { silentLogger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { loadConfig } from "../config/load.ts";
 import { UNTIMED } from "../exchange/request-hooks.ts";
+import { FLOW_RULES } from "../flowcontrol/rules.ts";
 import { flowControlSettings, type InForce, makeInForce } from "./in-force.ts";
 import { instancesOf } from "./plan.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
@@ -69,5 +70,15 @@ describe("the parts in force of flow control", () => {
     const ceilings = [1, 1];
     settings.usageLimit.limit(0, [5, -5], ceilings);
     expect(ceilings).toEqual([0.5, 0.5]);
+  });
+
+  it("have the rules of the release that counts (scheduling 6.10)", () => {
+    const text = `${HEAD}featureGates: [flowControl]\n`;
+    for (const parity of ["", "v1.5"] as const) {
+      const config = loadConfig(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY, { parity });
+      const detector = { saturation: () => 0 };
+      const settings = flowControlSettings(config.flowControl!, instancesOf(config, parts()), detector);
+      expect(settings.rules).toBe(FLOW_RULES[parity]);
+    }
   });
 });

@@ -7,6 +7,7 @@ import type { ConfiguredPlugin, EffectiveBand, EffectiveConfig, EffectiveFlowCon
 import type { DecisionParts } from "../exchange/decide.ts";
 import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import { FLOW_RULES } from "../flowcontrol/rules.ts";
 import type { BandSettings, FlowControlSettings } from "../flowcontrol/settings.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
@@ -72,6 +73,7 @@ export function flowControlSettings(
     negativeTemplate: bandOf(flowControl.defaultNegativePriorityBand),
     usageLimit: instances.make(flowControl.usageLimitPolicy),
     eviction: flowControl.eviction,
+    rules: FLOW_RULES[flowControl.parity],
     detector,
   };
 }

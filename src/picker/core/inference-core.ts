@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
@@ -96,6 +97,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly tracing?: Tracing | undefined;
   /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */
   readonly learnsBytesPerToken?: boolean | undefined;
+  /** The release that counts for the fairness ID and for labels; default "" (scheduling 6.10). */
+  readonly parity?: Parity | undefined;
   /** Whether producers may prepare, for example ask other servers; default true. */
   readonly prepares?: boolean;
   readonly log: Logger;
@@ -137,12 +140,14 @@ export class InferenceCore {
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.budget = new ByteBudget(options.bodies);
     this.#watchBudget();
-    this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
+    const { inferenceModelMetrics: oldestNames, parity } = options;
+    this.metrics = createMetrics(this.registry, { oldestNames, stageInTwins: parity !== "v1.5" });
     this.#calls = pluginCalls(this.metrics, clock);
     const names = modelGuard(options.models.resources);
     // One guard, so that a tenant has the same label in all metrics.
     const fairness = new LabelGuard(MAX_FAIRNESS_IDS);
-    this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics, names) });
+    const onRewrite = rewriteCounter(this.metrics, names);
+    this.models = new ModelResolver({ ...options.models, random, onRewrite, parity });
     this.endpoints = new EndpointRegistry({
       clock,
       random,

@@ -41,7 +41,8 @@ function dropped(filters: DecisionRecord["filters"]): number {
 function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, detail: string): string {
   const { candidates, filters, priority } = record;
   if (reason === "saturated") return `the pool is saturated, and a request of priority ${priority} may be shed then.`;
-  if (reason === "ttl_expired") return "the pool had no room within the time that the request may wait.";
+  if (reason === "ttl_expired" || reason === "queue_timeout")
+    return "the pool had no room within the time that the request may wait.";
   if (reason === "no_endpoints" && candidates === 0)
     return "no endpoint is known, or the proxy's subset hint allows none of those that are.";
   if ((reason === "no_endpoints" || reason === "no_target") && filters.length > 0 && dropped(filters) >= candidates)

@@ -3,6 +3,7 @@ import type { UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
 import { Band, type BandLoad, type FlowView, type QueueLoad } from "./band.ts";
 import type { FlowControlEvents } from "./events.ts";
 import type { Item, Room } from "./flow.ts";
+import { FLOW_RULES, type FlowRules } from "./rules.ts";
 import type { FlowControlSettings } from "./settings.ts";
 
 /** A band as the debug page shows it. */
@@ -26,6 +27,7 @@ const IDLE = 600_000;
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
+const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
 const NONE: readonly Displaced[] = [];
 const FITS: Room = { requests: 0, bytes: 0 };
 
@@ -62,10 +64,19 @@ export class Bands {
     return this.#ceilings[at]!;
   }
 
-  /** The band of a request: that of its priority, or band 0 where no configuration and no objective names the priority. */
+  /**
+   * The band of a request: that of its priority. Where no configuration and no objective names the priority, it is band 0, or one
+   * that is made on demand.
+   */
   of(priority: number): Band {
     const band = this.#byPriority.get(priority);
     if (band !== undefined) return band;
+    if (this.#rules.bandsOnDemand) {
+      this.#add(priority);
+      this.#sweepLater();
+      const added = this.#byPriority.get(priority);
+      if (added !== undefined) return added;
+    }
     this.#events.strangePriority(priority);
     return this.#byPriority.get(0)!;
   }
@@ -76,9 +87,14 @@ export class Bands {
     this.#make();
   }
 
-  /** Puts another usage limit policy in force; the bands stay. */
-  useLimit(usageLimit: UsageLimitPolicy): void {
-    this.#settings = { ...this.#settings, usageLimit };
+  /** Lifts all ceilings; the bands stay. */
+  lift(): void {
+    this.#settings = { ...this.#settings, usageLimit: NO_LIMIT };
+  }
+
+  /** Whether the ceilings change with the number of looks. */
+  get alternate(): boolean {
+    return this.#settings.usageLimit.alternates === true;
   }
 
   /** Names the priorities that objectives have: each gets a band. */
@@ -122,6 +138,7 @@ export class Bands {
     const lowest = this.#list.findLast(({ requests }) => requests > 0);
     const isAbove = lowest !== undefined && lowest.priority < band.priority && overBand === FITS;
     const outcome = isAbove ? "EvictedPriority" : "EvictedQueuePressure";
+    if (!this.#rules.displaces) return undefined;
     const victims = isAbove
       ? lowest.displacedFromAbove(over)
       : band.displacedBy(newcomer, {
@@ -144,6 +161,10 @@ export class Bands {
   close(): void {
     this.#closed = true;
     this.#sweep?.cancel();
+  }
+
+  get #rules(): FlowRules {
+    return this.#settings.rules ?? FLOW_RULES[""];
   }
 
   #make(): void {

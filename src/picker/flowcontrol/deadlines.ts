@@ -1,6 +1,7 @@
 import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
 import type { Item } from "./flow.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import type { FlowRules } from "./rules.ts";
 
 const BY_DEADLINE: HeapOrder<Item> = {
   before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
@@ -14,18 +15,19 @@ export interface DeadlinesParts {
   readonly clock: Clock;
   readonly poolIsEmpty: () => boolean;
   /** A request has waited for its time to live; it leaves the deadlines with `remove`. */
-  readonly expired: (item: Item, outcome: "EvictedTTL" | "EvictedNoEndpoints") => void;
+  readonly expired: (item: Item) => void;
 }
 
 /**
- * All queued requests by the time at which they expire. A request may wait for its own time to live while the pool has
- * endpoints, and for `noEndpointTtl` while it has none. Its time starts when it enters, and again when the pool becomes empty or
- * gets its first endpoint (scheduling 6.7).
+ * All queued requests by the time at which they expire, which the rules of the release set. By the usual ones a request may wait
+ * for its own time to live while the pool has endpoints, and for `noEndpointTtl` while it has none. Its time starts when it
+ * enters, and again when the pool becomes empty or gets its first endpoint (scheduling 6.7).
  */
 export class Deadlines {
   readonly #parts: DeadlinesParts;
   readonly #heap = new IndexedHeap(BY_DEADLINE);
   #noEndpointTtl: number;
+  #rules: FlowRules;
   #poolEmpty = false;
   /** Monotonic milliseconds of the last change of `#poolEmpty`. */
   #poolSince: number;
@@ -35,9 +37,10 @@ export class Deadlines {
   #closed = false;
 
   /** @param noEndpointTtl milliseconds; Infinity = any time */
-  constructor(parts: DeadlinesParts, noEndpointTtl: number) {
+  constructor(parts: DeadlinesParts, noEndpointTtl: number, rules: FlowRules) {
     this.#parts = parts;
     this.#noEndpointTtl = noEndpointTtl;
+    this.#rules = rules;
     this.#poolSince = parts.clock.now();
   }
 
@@ -58,9 +61,15 @@ export class Deadlines {
   }
 
   /** Puts another time without endpoints in force, for requests that wait, too. */
-  use(noEndpointTtl: number): void {
+  use(noEndpointTtl: number, rules = this.#rules): void {
     this.#noEndpointTtl = noEndpointTtl;
+    this.#rules = rules;
     this.#renew();
+  }
+
+  /** As of the last look. */
+  get poolEmpty(): boolean {
+    return this.#poolEmpty;
   }
 
   /** Looks whether the pool is empty, and gives all requests new deadlines when that has changed. */
@@ -79,8 +88,9 @@ export class Deadlines {
   }
 
   #set(item: Item): void {
-    const ttl = this.#poolEmpty ? this.#noEndpointTtl : item.ttl;
-    item.deadline = Math.max(item.enqueuedAt, this.#poolSince) + ttl;
+    const { enqueuedAt, ttl } = item;
+    const [noEndpointTtl, poolEmpty, poolSince] = [this.#noEndpointTtl, this.#poolEmpty, this.#poolSince];
+    item.deadline = this.#rules.deadline({ enqueuedAt, ttl, noEndpointTtl, poolEmpty, poolSince });
   }
 
   #renew(): void {
@@ -101,12 +111,12 @@ export class Deadlines {
 
   #expire(): void {
     this.#timerAt = Number.POSITIVE_INFINITY;
-    const outcome = this.lookAtPool() ? "EvictedNoEndpoints" : "EvictedTTL";
+    this.lookAtPool();
     const now = this.#parts.clock.now();
     for (;;) {
       const first = this.#heap.first;
       if (first === undefined || first.deadline > now) break;
-      this.#parts.expired(first, outcome);
+      this.#parts.expired(first);
     }
     this.#arm();
   }

@@ -11,6 +11,7 @@ import { endpointOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { FairnessPolicy, FlowChoice, QueuedFlow, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
+import { FLOW_RULES } from "./rules.ts";
 import type { FlowControlSettings } from "./settings.ts";
 
 const EMPTY = { requests: 0, bytes: 0, undecided: 0 };
@@ -1198,5 +1199,73 @@ describe("eviction of requests in flight (scheduling 6.9)", () => {
     rig.flow.close();
     end(rig, "z");
     expect(rig.clock.pending).toBe(0);
+  });
+});
+
+describe("the rules of v1.5 (scheduling 6.10)", () => {
+  const old = (plain: Partial<PlainSettings> = {}): FlowRig => new FlowRig(plain, { rules: FLOW_RULES["v1.5"] });
+
+  it("a priority that nothing names gets a band of the template, until the band has been empty for 10 minutes", () => {
+    const rig = old({ template: { ...PLAIN_BAND, maxRequests: 7 } });
+    rig.enter("a", { priority: 3 });
+    rig.enter("b", { priority: -3 });
+    expect(rig.strange).toEqual([]);
+    expect(rig.flow.loads().map(({ priority, requests }) => [priority, requests])).toEqual([
+      [3, 1],
+      [0, 0],
+      [-3, 1],
+    ]);
+    expect(rig.flow.loads()[0]!.maxRequests).toBe(7);
+    rig.loadIs(0);
+    rig.clock.advance(1_200_000);
+    expect(rig.flow.loads().map(({ priority }) => priority)).toEqual([0]);
+  });
+
+  it("with 1,024 bands further priorities wait in band 0 and are named", () => {
+    const rig = old();
+    for (let priority = 0; priority < 1030; priority++) rig.enter(`r${priority}`, { priority });
+    expect(rig.flow.loads()).toHaveLength(1024);
+    expect(rig.strange).toEqual([1024, 1025, 1026, 1027, 1028, 1029]);
+    expect(rig.flow.loads().at(-1)).toMatchObject({ priority: 0, requests: 7 });
+  });
+
+  it("a full queue refuses the newcomer, and no queued request leaves for it", () => {
+    const rig = old({ maxRequests: 2, bands: [bandOf(0, { fairness: "turns" })] });
+    for (const id of ["a1", "a2", "b1"]) rig.enter(id, { flow: id[0]! });
+    rig.enter("c1", { priority: 5, flow: "c" });
+    expect(rig.news()).toEqual(["b1 refused saturated", "c1 refused saturated"]);
+  });
+
+  it("an empty pool changes neither the time to live nor the outcomes, and a wait that is over is answered with 503", () => {
+    const rig = old({ noEndpointTtl: 9000, template: { ...PLAIN_BAND, ttl: 100, maxRequests: 1 } });
+    rig.enter("a");
+    rig.clock.advance(50);
+    rig.poolIs();
+    rig.enter("b");
+    rig.clock.advance(49);
+    expect(rig.news()).toEqual(["b refused saturated 50"]);
+    rig.clock.advance(1);
+    expect(rig.news()).toEqual(["a queue_timeout 100"]);
+    expect(rig.left.at(-1)).toBe("a 0 1 EvictedTTL 100");
+  });
+
+  it("roles make no stages", () => {
+    const rig = old();
+    rig.pool = [endpointOf(0, { labels: { "llm-d.ai/role": "prefill" } })];
+    expect(rig.flow.saturation()).toEqual({ prefill: undefined, decode: undefined, effective: 1 });
+  });
+
+  it("a new configuration may bring other rules while requests wait", () => {
+    const rig = old({ template: { ...PLAIN_BAND, ttl: 100 } });
+    rig.enter("a");
+    rig.enter("b", { priority: 3 });
+    rig.clock.advance(40);
+    rig.poolIs();
+    rig.flow.configure(rig.settings({ noEndpointTtl: 1000, template: { ...PLAIN_BAND, ttl: 100 } }));
+    expect(rig.flow.loads().map(({ priority, requests }) => [priority, requests])).toEqual([[0, 2]]);
+    rig.clock.advance(999);
+    expect(rig.news()).toEqual([]);
+    rig.clock.advance(1);
+    expect(rig.news()).toEqual(["a no_endpoints 1040", "b no_endpoints 1040"]);
   });
 });

@@ -3,17 +3,18 @@ import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
+import type { ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import type { Band, BandLoad, QueueLoad } from "./band.ts";
 import { Bands, type BandView, type Displaced } from "./bands.ts";
 import { Deadlines } from "./deadlines.ts";
 import { DispatchRate } from "./dispatch-rate.ts";
 import type { FlowControlEvents } from "./events.ts";
 import { Item, STAGE, type Waiter } from "./flow.ts";
-import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
+import { NOT_YET_FINALIZED, type QueueOutcome } from "./queue-outcomes.ts";
 import { Reclaim } from "./reclaim.ts";
+import { FLOW_RULES, type FlowRules } from "./rules.ts";
 import type { FlowControlSettings } from "./settings.ts";
-import { StagedSaturation, type StageSaturation } from "./staged-saturation.ts";
+import { IDLE, StagedSaturation, type StageSaturation } from "./staged-saturation.ts";
 
 export interface FlowControlParts {
   readonly clock: Clock;
@@ -39,8 +40,6 @@ const MOST_PER_CYCLE = 64;
 const TICK = 20;
 /** The same for policies whose ceilings alternate (scheduling 6.3). */
 const ALTERNATING_TICK = 1;
-const IDLE: SaturationDetector = { saturation: () => 0 };
-const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
 
 /** What a request has cost whose answer does not say. */
 const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
@@ -55,6 +54,7 @@ const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Nu
 export class FlowControl {
   readonly #parts: FlowControlParts;
   #settings: FlowControlSettings;
+  #rules: FlowRules;
   readonly #bands: Bands;
   readonly #deadlines: Deadlines;
   readonly #staged: StagedSaturation;
@@ -78,17 +78,17 @@ export class FlowControl {
   constructor(parts: FlowControlParts) {
     this.#parts = parts;
     this.#settings = parts.settings;
+    this.#rules = parts.settings.rules ?? FLOW_RULES[""];
     const { clock, settings, events } = parts;
     this.#bands = new Bands(clock, settings, events);
-    this.#staged = new StagedSaturation(clock, parts.pool, settings.detector, (error) =>
-      events.failed("saturation detector", error),
-    );
+    const failed = (error: unknown): void => events.failed("saturation detector", error);
+    this.#staged = new StagedSaturation(clock, parts.pool, settings.detector, this.#rules.stages, failed);
     const poolIsEmpty = (): boolean => parts.pool().length === 0;
-    const expired = (item: Item, outcome: "EvictedTTL" | "EvictedNoEndpoints"): void => {
+    const expired = (item: Item): void => {
       this.#take(item);
-      this.#finish(item, outcome);
+      this.#finish(item, this.#rules.expired(this.#deadlines.poolEmpty));
     };
-    this.#deadlines = new Deadlines({ clock, poolIsEmpty, expired }, settings.noEndpointTtl);
+    this.#deadlines = new Deadlines({ clock, poolIsEmpty, expired }, settings.noEndpointTtl, this.#rules);
     const tell = (victim: Item): void => this.#tell(victim, (waiter) => waiter.revoke?.());
     this.#reclaim = new Reclaim(clock, events, tell, () => this.changed());
   }
@@ -199,18 +199,18 @@ export class FlowControl {
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
   configure(settings: FlowControlSettings): void {
     this.#settings = settings;
-    this.#staged.detector = settings.detector;
+    this.#rules = settings.rules ?? FLOW_RULES[""];
+    this.#staged.use(settings.detector, this.#rules.stages);
     this.#bands.configure(settings);
     for (const item of this.#deadlines.byArrival()) this.#bands.of(item.priority).add(item);
-    this.#deadlines.use(settings.noEndpointTtl);
+    this.#deadlines.use(settings.noEndpointTtl, this.#rules);
     this.changed();
   }
 
   /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
   letGo(): void {
-    this.#settings = { ...this.#settings, usageLimit: NO_LIMIT };
-    this.#staged.detector = IDLE;
-    this.#bands.useLimit(NO_LIMIT);
+    this.#staged.use(IDLE);
+    this.#bands.lift();
     this.#deadlines.use(0);
     this.changed();
   }
@@ -263,7 +263,7 @@ export class FlowControl {
   /** The bands, highest priority first. Looks at every request, and asks the usage limit policy. */
   bands(): readonly BandView[] {
     // A look must not move the ceilings of a policy that counts its calls.
-    if (this.#settings.usageLimit.alternates !== true) this.#bands.limit(this.expected());
+    if (!this.#bands.alternate) this.#bands.limit(this.expected());
     return this.#bands.views();
   }
 
@@ -275,7 +275,7 @@ export class FlowControl {
     if (this.#closed) return "RejectedOther";
     const displaced = this.#bands.displacedBy(item, band, this.load());
     if (displaced !== undefined) return displaced;
-    return this.#deadlines.lookAtPool() ? "RejectedNoEndpoints" : "RejectedCapacity";
+    return this.#rules.full(this.#deadlines.lookAtPool());
   }
 
   /** Dispatches while there is room. */
@@ -401,7 +401,7 @@ export class FlowControl {
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
     this.#report(item, outcome);
-    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
+    return this.#rules.rejection(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
   }
 
   #report(item: Item, outcome: QueueOutcome): void {
@@ -413,7 +413,7 @@ export class FlowControl {
 
   #lookLater(): void {
     if (this.#requests === 0 || this.#tick !== undefined || this.#closed) return;
-    const ms = this.#settings.usageLimit.alternates === true ? ALTERNATING_TICK : TICK;
+    const ms = this.#bands.alternate ? ALTERNATING_TICK : TICK;
     this.#tick = this.#parts.clock.after(
       ms,
       () => {

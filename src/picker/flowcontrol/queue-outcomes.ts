@@ -1,4 +1,5 @@
 import { Rejection } from "../../base/inference/outcomes.ts";
+import type { Parity } from "../../base/inference/parity.ts";
 
 /** How the time of a request in flow control ends: the values of the label `outcome` (scheduling 6.7). */
 export type QueueOutcome =
@@ -68,8 +69,17 @@ const REJECTIONS = {
   readonly [ConstructorParameters<typeof Rejection>[0], string, string]
 >;
 
-/** Returns the rejection for an outcome. @param retryAfter seconds after which another try makes sense */
-export function rejectionOf(outcome: Exclude<QueueOutcome, "Dispatched">, retryAfter?: number): Rejection {
+/**
+ * Returns the rejection for an outcome.
+ * @param retryAfter seconds after which another try makes sense
+ * @param parity with v1.5 the status is 503 where a wait is over (scheduling 6.10)
+ */
+export function rejectionOf(
+  outcome: Exclude<QueueOutcome, "Dispatched">,
+  retryAfter?: number,
+  parity: Parity = "",
+): Rejection {
   const [reason, detail, plain] = REJECTIONS[outcome];
-  return new Rejection(reason, detail, plain, retryAfter);
+  const status = parity === "v1.5" && reason === "ttl_expired" ? "queue_timeout" : reason;
+  return new Rejection(status, detail, plain, retryAfter);
 }

@@ -4,6 +4,7 @@ import type {
   SaturationDetector,
   UsageLimitPolicy,
 } from "../../base/plugin/flow-kinds.ts";
+import type { FlowRules } from "./rules.ts";
 
 /** The limits and policies of the requests of one priority (scheduling 4.2, 6.1). */
 export interface BandSettings {
@@ -32,4 +33,6 @@ export interface FlowControlSettings {
   readonly detector: SaturationDetector;
   /** Whether sheddable requests in flight end when requests of higher priority wait (`enableEviction`); default false. */
   readonly eviction?: boolean;
+  /** The release whose rules count; default: those of the specification. */
+  readonly rules?: FlowRules;
 }

@@ -1,7 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { SaturationDetector } from "../../base/plugin/flow-kinds.ts";
-import { type Stages, stagesOf } from "./stages.ts";
+import type { FlowRules } from "./rules.ts";
+import { NO_STAGES, type Stages } from "./stages.ts";
 
 /** The saturation of each stage that has endpoints, and the one that counts. */
 export interface StageSaturation {
@@ -13,6 +14,9 @@ export interface StageSaturation {
 /** Milliseconds until a detector that does not say shows that a request has ended (scheduling 6.9). */
 const SETTLES = 500;
 
+/** For a pool that has room for every request. */
+export const IDLE: SaturationDetector = { saturation: () => 0 };
+
 /** Measures the pool by a detector, each stage on its own (scheduling 6.5). */
 export class StagedSaturation {
   readonly #clock: Clock;
@@ -20,34 +24,45 @@ export class StagedSaturation {
   readonly #failed: (error: unknown) => void;
   /** The pool that `#stages` was made of. */
   #stagesFor: readonly Endpoint[] | undefined;
-  #stages: Stages = { prefill: [], decode: [] };
-  detector: SaturationDetector;
+  #stages: Stages = NO_STAGES;
+  #split: FlowRules["stages"];
+  #detector: SaturationDetector;
 
   /**
    * @param pool the same array until an endpoint comes or goes
+   * @param split into stages
    * @param failed receives what the detector throws when it is asked for what to expect
    */
   constructor(
     clock: Clock,
     pool: () => readonly Endpoint[],
     detector: SaturationDetector,
+    split: FlowRules["stages"],
     failed: (error: unknown) => void,
   ) {
     this.#clock = clock;
     this.#pool = pool;
-    this.detector = detector;
+    this.#detector = detector;
+    this.#split = split;
     this.#failed = failed;
+  }
+
+  /** Puts another detector, and perhaps another split, in force. */
+  use(detector: SaturationDetector, split = this.#split): void {
+    this.#detector = detector;
+    this.#split = split;
+    this.#stagesFor = undefined;
   }
 
   /** Milliseconds until the detector shows that a request has ended. */
   get settles(): number {
-    return this.detector.settles ?? SETTLES;
+    return this.#detector.settles ?? SETTLES;
   }
 
   /** The figures as scrapes show them (scheduling 5.3). Throws what the detector throws. */
   measured(): StageSaturation {
     const now = this.#clock.now();
-    return this.#by((endpoints) => this.detector.saturation(endpoints, now));
+    return this.#by((endpoints) => this.#detector.saturation(endpoints, now));
   }
 
   /**
@@ -55,7 +70,7 @@ export class StagedSaturation {
    * @param further requests that were dispatched and count at no endpoint yet
    */
   expected(further: number): number {
-    const { detector } = this;
+    const detector = this.#detector;
     const now = this.#clock.now();
     try {
       return this.#by((endpoints) =>
@@ -74,7 +89,7 @@ export class StagedSaturation {
     const pool = this.#pool();
     if (pool !== this.#stagesFor) {
       this.#stagesFor = pool;
-      this.#stages = stagesOf(pool);
+      this.#stages = this.#split(pool);
     }
     const { prefill, decode } = this.#stages;
     const first = prefill.length === 0 ? undefined : measure(prefill);

@@ -10,6 +10,9 @@ export interface Stages {
   readonly decode: readonly Endpoint[];
 }
 
+/** No split: the whole pool counts. */
+export const NO_STAGES: Stages = { prefill: [], decode: [] };
+
 /**
  * Splits a pool by role (scheduling 6.5). Roles such as `encode` take part in no stage. Without roles every endpoint decodes, and
  * `decode` is the pool itself.

@@ -364,3 +364,41 @@ describe("an InferenceModel and a rewrite header", () => {
     expect(refused(resolver, "gpt", header)).toMatch(/^404 .* gpt$/);
   });
 });
+
+describe("with the parity of v1.5 (scheduling 6.10)", () => {
+  const canonical = { "x-llm-d-inference-fairness-id": "new" };
+  const alias = { "x-gateway-inference-fairness-id": "old" };
+  const objects = [madePool(), madeModel("chat", "chat")];
+
+  it("only the older header names a flow, and no InferenceModel does", () => {
+    const v15 = resolverOf(objects, { parity: "v1.5" });
+    const ids = [{}, canonical, alias, { ...canonical, ...alias }].map((headers) => [
+      ...[resolved(v15, "chat", headers).fairnessId, resolved(resolverOf(objects), "chat", headers).fairnessId],
+    ]);
+    expect(ids).toEqual([
+      ["default-flow", "chat"],
+      ["default-flow", "new"],
+      ["old", "old"],
+      ["old", "new"],
+    ]);
+    expect(v15.flowNamed(HeaderList.of(Object.entries(canonical)))).toBeUndefined();
+  });
+});
+
+describe("the presence of InferenceModels", () => {
+  it("is unknown without a pool, and needs a model that counts of a v1alpha2 pool", () => {
+    const present = (objects: readonly ResourceObject[] | undefined, options?: Partial<ResolverOptions>) =>
+      resolverOf(objects, options).modelsPresent;
+    const models = [madePool(), madeModel("chat", "chat")];
+    expect(present(undefined)).toBe(false);
+    expect(present([madeModel("chat", "chat")])).toBeUndefined();
+    expect(present([madePool()])).toBe(false);
+    expect(present(models)).toBe(true);
+    expect(present(models, { matching: "off" })).toBe(false);
+    expect(present([madePool(), madeModel("empty", "")])).toBe(false);
+    expect(present([madePool(), madeModel("other", "o", { poolRef: { name: "other" } })])).toBe(false);
+    expect(present([madePool(), madeModel("gone", "g", { meta: { deleting: true } })])).toBe(false);
+    const stable = { group: GROUP.stable };
+    expect(present([madePool("pool", stable), madeModel("chat", "chat", { poolRef: stable })])).toBe(false);
+  });
+});

@@ -46,7 +46,7 @@ const MODEL_FAIRNESS = "token-deficit-fairness-policy";
 
 /** What reading `flowControl` needs besides the section. */
 export interface FlowControlParts {
-  /** Whether the gate is on; undefined = the file does not set it. Else nothing of the section counts but the detector (4.4). */
+  /** Whether the gate is on; undefined = the file does not set it. Unless true, only the detector counts (scheduling 4.4). */
   readonly gate: boolean | undefined;
   readonly parity: Parity;
   readonly table: PluginTable;

@@ -1,3 +1,4 @@
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
@@ -79,6 +80,27 @@ export function flowControlSettings(
 }
 
 /**
+ * Returns a detector that counts endpoints as idle while none of them has fresh metrics. Then nobody knows the load. The operator
+ * did not ask for queues, so metrics that cannot be read must not stop the pool.
+ */
+function openWhileBlind(detector: SaturationDetector): SaturationDetector {
+  const known = (figure: number, endpoints: readonly Endpoint[], now: number): number => {
+    if (figure < 1 || endpoints.length === 0) return figure;
+    detector.saturation(endpoints, now);
+    return detector.staleEndpoints === endpoints.length ? 0 : figure;
+  };
+  const { settles } = detector;
+  return {
+    saturation: (endpoints, now) => known(detector.saturation(endpoints, now), endpoints, now),
+    expected(endpoints, now, further) {
+      const figure = detector.expected?.(endpoints, now, further) ?? detector.saturation(endpoints, now);
+      return known(figure, endpoints, now);
+    },
+    ...(settles === undefined ? {} : { settles }),
+  };
+}
+
+/**
  * Returns the parts for the time with or without InferenceModels; the same parts where those change nothing. Policies keep what
  * they have learnt from one time to the next. Throws the error of a policy's creation.
  * @param present whether InferenceModels of a v1alpha2 pool are present (docs/spec/decisions.md#model-fairness)
@@ -87,7 +109,7 @@ export function forModels(inForce: InForce, present: boolean): InForce {
   const { modelFlowControl, flowControl, instances, detector } = inForce;
   if (modelFlowControl === undefined || present === (flowControl !== undefined)) return inForce;
   if (!present) return { ...inForce, flowControl: undefined, admission: new LegacyAdmission(detector.plugin) };
-  const settings = flowControlSettings(modelFlowControl, instances, detector.plugin);
+  const settings = flowControlSettings(modelFlowControl, instances, openWhileBlind(detector.plugin));
   const bands = new Map(CRITICALITY_PRIORITIES.map((priority) => [priority, settings.template]));
   return { ...inForce, flowControl: { ...settings, bands }, admission: ADMITS_ALL };
 }

@@ -33,6 +33,9 @@ flowControl: {saturationDetector: {pluginRef: slots}}
   return loadConfig(parseDocument(text, { file: "c.yaml" }), PLUGIN_REGISTRY);
 }
 
+/** Flow control that a configuration asks for. */
+const ASKED = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
+
 interface Options {
   readonly config?: EffectiveConfig;
   readonly models?: readonly InferenceModel[];
@@ -239,6 +242,18 @@ describe("InferenceModels without a feature gate (decisions: model fairness)", (
     rig.store.put(madePool());
     await rig.advance(5000);
     expect([rig.waiting, rig.outcomes.length]).toEqual([0, SLOTS + 3]);
+  });
+
+  it("hold no request back while no endpoint has metrics that can be read, as nobody asked for queues", async () => {
+    const rig = new Rig({ config: loadConfig(undefined, PLUGIN_REGISTRY), models: [standard("a")] });
+    // No one scrapes this endpoint, so the default detector counts it as full.
+    expect(rig.core.queues()).toMatchObject({ saturation: { effective: 0, expected: 0 } });
+    rig.fill("a", 100);
+    expect([rig.waiting, rig.outcomes]).toEqual([0, Array(SLOTS + 100).fill("a routed")]);
+    const asked = loadConfig(parseDocument(ASKED, { file: "c.yaml" }), PLUGIN_REGISTRY);
+    rig.core.useConfig(asked, true);
+    rig.send("a");
+    expect(rig.waiting).toBe(1);
   });
 
   it("turn nothing on where the configuration sets the gate, where they do not count, and without a pool of v1alpha2", () => {

@@ -38,10 +38,10 @@ describe("the server of the external scaler", () => {
       async (client, { port }) => {
         expect((await client.unary(IS_ACTIVE, asked({ target: "1" }))).end.status).toBe(GRPC_STATUS.ok);
         leading = false;
-        await poll("a GOAWAY", () => client.goaways > 0);
+        await poll("a GOAWAY", () => client.goaways > 0, 10_000);
         // Who comes again before the Service has noticed is sent away again.
         const again = await GrpcClient.connect(port);
-        await poll("another GOAWAY", () => again.goaways > 0);
+        await poll("another GOAWAY", () => again.goaways > 0, 10_000);
         again.close();
       },
     );
@@ -57,7 +57,7 @@ describe("the server of the external scaler", () => {
         expect(client.goaways).toBe(0);
         scaler.drain();
         expect((await watch.end).status).toBe(GRPC_STATUS.unavailable);
-        await poll("a GOAWAY", () => client.goaways > 0);
+        await poll("a GOAWAY", () => client.goaways > 0, 10_000);
         await expect(GrpcClient.connect(scaler.port)).rejects.toThrow(/ECONNREFUSED/);
       },
     );

@@ -73,6 +73,11 @@ describe("a command that ends with an error", () => {
       ["gateway", "--endpoints", "e.yaml", "--listen", "here"],
       /^sluice: --listen "here" is not an address .*\n {2}FLAG_VALUE: .*#flag_value\n$/,
     ],
+    [
+      "a wrong address of the scaler",
+      ["gateway", "--endpoints", "e.yaml", "--scaler", "there"],
+      /^sluice: --scaler "there" is not an address .*\n {2}FLAG_VALUE: .*#flag_value\n$/,
+    ],
     ["a missing flag", ["gateway"], /^sluice: give --endpoints FILE.*\n {2}[A-Z_]+: .*#[a-z_]+\n$/],
     [
       "a Go-style flag",

@@ -24,7 +24,9 @@ export interface Trigger {
 /** Keys of the metadata that Sluice reads. */
 const OWN_KEYS = ["metric", "target", "priority"] as const;
 /** Keys that configure the connection of KEDA. KEDA sends them, too, and their values are its own affair. */
-const KEDA_KEYS: ReadonlySet<string> = new Set(["scalerAddress", "enableTLS", "unsafeSsl", "tlsCertFile"]);
+const KEDA_KEYS: ReadonlySet<string> = new Set([
+  ...["scalerAddress", "enableTLS", "unsafeSsl", "caCert", "tlsClientCert", "tlsClientKey", "tlsCertFile"],
+]);
 /** KEDA multiplies targets by 1,000 and has 64 bits. */
 const MOST = 1e15;
 const MOST_PRIORITY = 2 ** 31;

@@ -112,6 +112,25 @@ describe("the HTTP/2 server and its sockets", () => {
     });
   });
 
+  it("asks its clients to connect again, lets their calls end, and serves those who do", async () => {
+    await withServer(undefined, async (port, server) => {
+      const client = await GrpcClient.connect(port);
+      const running = client.open(PATH);
+      running.send(Buffer.from("first"));
+      expect(await running.next()).toEqual(Buffer.from("first"));
+      server.dismiss();
+      await poll("the GOAWAY", () => client.goaways > 0);
+      running.send(Buffer.from("second"));
+      running.halfClose();
+      expect([await running.next(), (await running.end).status]).toEqual([Buffer.from("second"), 0]);
+      await poll("the end of the connection", () => server.connections === 0);
+      const again = await GrpcClient.connect(port);
+      expect((await again.unary(PATH, Buffer.from("x"))).end.status).toBe(0);
+      expect(again.goaways).toBe(0);
+      again.close();
+    });
+  });
+
   it("carries many large streams on one connection at once, each byte in place", async () => {
     await withServer(undefined, async (port, server) => {
       const client = await GrpcClient.connect(port);

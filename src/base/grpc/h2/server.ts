@@ -44,6 +44,8 @@ export interface H2ServerOptions extends GrpcServerOptions {
 export interface H2GrpcServer extends GrpcServer {
   /** For new connections these authorities, PEM, decide; existing connections stay. Only for a server that has `clientCa`. */
   useClientCa(clientCa: string): void;
+  /** Asks all clients to connect again (GOAWAY): another server may answer at the same name. Calls in flight go on. */
+  dismiss(): void;
   /** Connections at present. */
   readonly connections: number;
   readonly refused: Refused;
@@ -135,8 +137,12 @@ class H2Server implements H2GrpcServer, ConnectionHost {
       this.#closing = true;
       this.#server.close(() => resolve());
       this.#handshakes?.close();
-      for (const connection of [...this.#connections]) connection.drain();
+      this.dismiss();
     });
+  }
+
+  dismiss(): void {
+    for (const connection of [...this.#connections]) connection.drain();
   }
 
   close(): void {

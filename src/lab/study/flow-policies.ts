@@ -1,5 +1,4 @@
 import type { ConfigSource } from "../../picker/core/config-source.ts";
-import type { Policy } from "./policies.ts";
 
 /** The default profile for servers with roles: the same scorers choose in both stages (scheduling 3.7.1). */
 const DISAGGREGATED = `plugins:
@@ -44,7 +43,15 @@ function withFlowControl({ plugins = "", keys = "" }: Addition, roles: boolean):
   return { configText: head + listed + scheduling + flowControl, allowExperimental: true };
 }
 
-function policy(name: string, about: string, addition: Addition): Policy {
+/** A policy with flow control. */
+interface FlowPolicy {
+  readonly name: string;
+  readonly about: string;
+  readonly source: ConfigSource;
+  readonly disaggregated: ConfigSource;
+}
+
+function policy(name: string, about: string, addition: Addition): FlowPolicy {
   return {
     name,
     about,
@@ -59,7 +66,7 @@ export const DEFAULT_WITH_ROLES: ConfigSource = {
 };
 
 /** The default profile with flow control, and with one thing more each. */
-export const FLOW_CONTROL_POLICIES: readonly Policy[] = [
+export const FLOW_CONTROL_POLICIES: readonly FlowPolicy[] = [
   policy("flow-control", "the default profile with flow control and its defaults: one queue for each priority", {}),
   policy("holdback", "the same, with 40 % of the saturation held back from the lowest priority", {
     plugins: "- {type: priority-holdback-policy, parameters: {minCeiling: 0.6}}\n",

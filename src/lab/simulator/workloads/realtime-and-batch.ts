@@ -43,7 +43,7 @@ export const REALTIME_WITH_BATCH: WorkloadDefinition = {
   ...REALTIME_AND_BATCH,
   name: "realtime-with-batch",
   about:
-    "the traffic of `realtime-and-batch` with priority 100 and -10 and a fairness ID for each: shows what flow control and eviction do for realtime, and what they leave for the backlog",
+    "the traffic of `realtime-and-batch` with priorities 100 and -10: shows what flow control and eviction do for realtime, and what they leave for the backlog",
   policies: FLOW_POLICIES,
   make: (settings) =>
     realtimeAndBatch(settings, { priority: 100, tenant: "realtime" }, { priority: -10, tenant: "batch" }),

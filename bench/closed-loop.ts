@@ -1,6 +1,7 @@
 /**
  * The frontier of the dispatch gate, in virtual time: what a backlog gets, and what it costs realtime traffic, over the reserved
- * baseline B; beside no backlog, no gate, and a gate that knows the present. `--seconds` (of virtual time, default 120),
+ * baseline B; beside no backlog, no gate, and a gate that knows the present. Then the flow control of the picker without a gate and
+ * behind one: holdback and eviction. `--seconds` (of virtual time, default 120),
  * `--seed`.
  */
 import { parseArgs } from "node:util";
@@ -22,7 +23,8 @@ const alone = await closedLoop({ ...base, gate: "none" });
 const line = (name: string, run: ClosedLoopResult): void =>
   console.log(
     `${name.padEnd(34)} ${p99(run).toFixed(0).padStart(8)} ms ${(p99(run) / p99(alone)).toFixed(2).padStart(8)}x ` +
-      `${String(run.finished).padStart(8)} done ${String(run.peak).padStart(5)} at once`,
+      `${String(run.finished).padStart(8)} done ${String(run.peak).padStart(5)} at once` +
+      (run.evicted === 0 ? "" : ` ${run.evicted} evicted, ${(100 * run.wasted).toFixed(1)} % of the tokens wasted`),
   );
 console.log(`${"".padEnd(34)} TTFT p99 realtime  against alone  backlog`);
 line("no backlog", alone);
@@ -48,3 +50,18 @@ for (const [name, options] of [
   const best = await frontier(name, options);
   console.log(`${name}: ${((100 * best) / oracle).toFixed(0)} % of what the oracle gives at ${BEARABLE}x or better\n`);
 }
+
+/** The flow control of the picker with a gate that lets everything through, and with one that reads the saturation. */
+const QUEUES = [
+  ["defaults", { eviction: false }],
+  ["holdback 0.75", { eviction: false, ceiling: 0.75 }],
+  ["holdback 0.65", { eviction: false, ceiling: 0.65 }],
+  ["eviction", { eviction: true }],
+  ["holdback 0.7, eviction", { eviction: true, ceiling: 0.7 }],
+  ["holdback 0.75, eviction", { eviction: true, ceiling: 0.75 }],
+  ["holdback 0.9, eviction", { eviction: true, ceiling: 0.9 }],
+] as const;
+for (const [name, flowControl] of QUEUES)
+  line(`no gate, ${name}`, await closedLoop({ ...base, gate: "open", flowControl }));
+for (const [name, flowControl] of QUEUES)
+  line(`gate 0.75, ${name}`, await closedLoop({ ...base, gate: "saturation", baseline: 0.25, flowControl }));

@@ -38,6 +38,21 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     },
   );
 
+  it("holdback in the picker keeps realtime unharmed without a gate; eviction ends backlog requests, which come back", async () => {
+    const loop = { ...LOOP, duration: 40_000 } as const;
+    const alone = await closedLoop({ ...loop, gate: "none" });
+    const held = await closedLoop({ ...loop, gate: "open", flowControl: { eviction: false, ceiling: 1 - RESERVE } });
+    const evicting = await closedLoop({ ...loop, gate: "open", flowControl: { eviction: true } });
+    const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => quantile(ttfts, 0.99);
+    expect(p99(held)).toBeLessThanOrEqual(1.25 * p99(alone));
+    expect(held.evicted).toBe(0);
+    expect(held.finished).toBeGreaterThan(0);
+    expect(evicting.evicted).toBeGreaterThan(0);
+    expect(evicting.wasted).toBeGreaterThan(0);
+    expect(evicting.finished).toBeGreaterThan(held.finished);
+    for (const { ttfts } of [held, evicting]) expect(ttfts.length).toBeGreaterThan(0.9 * alone.ttfts.length);
+  });
+
   it("never lets more run than max_SYS leaves above the reserve, although the metrics are a second old", async () => {
     const { peak } = await closedLoop({ ...LOOP, duration: 40_000, gate: "budget", baseline: 0.5 });
     expect(peak).toBeGreaterThan(0);

@@ -8,6 +8,7 @@ import { GateFactory } from "../../src/async/gates/factory.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { parseDocument } from "../../src/base/document/parse.ts";
+import { OUTCOMES } from "../../src/base/inference/outcomes.ts";
 import type { GateSpec } from "../../src/base/plugin/gate.ts";
 import { createDispatchMetrics } from "../../src/base/telemetry/dispatch-metrics.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
@@ -40,6 +41,8 @@ export interface ClosedLoop {
    * `saturation`: prometheus-saturation with the threshold 1 - B, on requests in flight over slots.
    */
   readonly gate: "none" | "open" | "oracle" | "budget" | "saturation";
+  /** The flow control of the picker, by requests in flight over slots; absent = none, and nothing queues there. */
+  readonly flowControl?: PickerQueues;
   /** Workers of the dispatcher; default twice the slots. */
   readonly workers?: number;
   /** `max_sys` of the saturation gate; default: not said. */
@@ -54,12 +57,23 @@ export interface ClosedLoop {
   readonly cacheTtl?: number;
 }
 
+/** What flow control does beyond its defaults. The backlog has priority -1, realtime has 0. */
+export interface PickerQueues {
+  /** Saturation from which the backlog waits, 0 to below 1 (holdback); absent = both wait from 1 on. */
+  readonly ceiling?: number;
+  /** Whether the backlog is evicted for realtime requests that wait. */
+  readonly eviction: boolean;
+}
+
 export interface ClosedLoopResult {
   /** Time to first token of realtime requests, milliseconds, ascending. */
   readonly ttfts: readonly number[];
   /** Backlog requests that ended within the time, and how many ran at most. */
   readonly finished: number;
   readonly peak: number;
+  /** Backlog requests that were evicted, and the share of the computed tokens that this wasted, 0..1. */
+  readonly evicted: number;
+  readonly wasted: number;
   /** Requests in flight over slots, looked at ten times a second while there is a backlog. */
   readonly saturations: readonly number[];
 }
@@ -79,6 +93,17 @@ schedulingProfiles:
   - pluginRef: active-request-scorer
   - pluginRef: max-score-picker
 `;
+
+/** The same scheduling with flow control: a server is full with as many requests in flight as it has slots. */
+function withFlowControl({ ceiling, eviction }: PickerQueues): string {
+  const holdback = `- {type: priority-holdback-policy, parameters: {minCeiling: ${ceiling}}}\n`;
+  const detector = `- {type: concurrency-detector, parameters: {maxConcurrency: ${SLOTS}}}\n`;
+  const plugins = detector + (ceiling === undefined ? "" : holdback);
+  return `${CONFIG.replace("plugins:\n", `featureGates: [flowControl]\nplugins:\n${plugins}`)}flowControl:
+  saturationDetector: {pluginRef: concurrency-detector}
+  enableEviction: ${eviction}
+${ceiling === undefined ? "" : "  usageLimitPolicyPluginRef: priority-holdback-policy\n"}`;
+}
 
 /** One realtime request: 256 tokens in, 48 out; about 0.5 s. One of the backlog: 512 in, 200 out; about 2 s. */
 const REALTIME = { prompt: 256, maxTokens: 48 };
@@ -100,12 +125,14 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     { length: servers },
     (_, i) => new SimEngine({ config: { maxNumSeqs: SLOTS }, clock, random: new SeededRandom(seed + i) }),
   );
-  const config = loadConfig(parseDocument(CONFIG, { file: "closed loop" }), PLUGIN_REGISTRY);
+  const text = options.flowControl === undefined ? CONFIG : withFlowControl(options.flowControl);
+  const config = loadConfig(parseDocument(text, { file: "closed loop" }), PLUGIN_REGISTRY);
   const cluster = new SimCluster({ engines, config, clock, random });
   const running = (): boolean => clock.now() < duration;
   cluster.scrape(running);
 
   const ttfts: number[] = [];
+  const tokens = { computed: 0, wasted: 0 };
   const arrivals = new SeededRandom(seed + 1);
   const busiest = ((servers * SLOTS * options.realtimeShare) / REALTIME_SECONDS) * 1.5;
   const arrive = (): void => {
@@ -118,11 +145,14 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     const started = (): void => {
       if (at >= WARM_UP) ttfts.push(clock.now() - at);
     };
-    cluster.submit(simRequest("realtime"), { ...REALTIME, ignoreEos: true }, { started, finished() {}, rejected() {} });
+    const finished = (work: number): void => {
+      tokens.computed += work;
+    };
+    cluster.submit(simRequest("realtime"), { ...REALTIME, ignoreEos: true }, { started, finished, rejected() {} });
   };
   arrive();
 
-  const backlog = { finished: 0, running: 0, peak: 0 };
+  const backlog = { finished: 0, running: 0, peak: 0, evicted: 0 };
   if (gate !== "none") {
     const client: InferenceClient = {
       send: () =>
@@ -133,14 +163,20 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             resolve(answer);
           };
           cluster.submit(
-            simRequest("backlog"),
+            options.flowControl === undefined ? simRequest("backlog") : { ...simRequest("backlog"), priority: -1 },
             { ...BACKLOG, ignoreEos: true },
             {
-              finished() {
+              finished(work) {
+                tokens.computed += work;
                 if (running()) backlog.finished++;
                 end(answered(200));
               },
-              rejected: () => end(answered(429)),
+              rejected(reason, work) {
+                tokens.computed += work;
+                tokens.wasted += work;
+                if (reason === "evicted") backlog.evicted++;
+                end(answered(429, reason === "evicted" ? OUTCOMES.evicted.dropped : ""));
+              },
             },
           );
         }),
@@ -157,7 +193,10 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   };
   look();
   await clock.advanceAsync(duration - clock.now());
-  return { saturations, ttfts: ttfts.sort((a, b) => a - b), finished: backlog.finished, peak: backlog.peak };
+  cluster.close();
+  const { finished, peak, evicted } = backlog;
+  const wasted = tokens.wasted / tokens.computed;
+  return { saturations, ttfts: ttfts.sort((a, b) => a - b), finished, peak, evicted, wasted };
 }
 
 /** A dispatcher with more work than it can ever do. */
@@ -229,7 +268,7 @@ async function startBacklog(
   dispatcher.start();
 }
 
-function answered(status: number): GatewayAnswer {
+function answered(status: number, dropReason = ""): GatewayAnswer {
   const body = new Uint8Array(0);
-  return { kind: "response", status, body, contentType: "application/json", retryAfterMs: undefined, dropReason: "" };
+  return { kind: "response", status, body, contentType: "application/json", retryAfterMs: undefined, dropReason };
 }

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { budgetQueries, queuedPodsQuery, readyPodsQuery, saturationQuery } from "../../src/async/gates/promql.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { CapacityReading } from "../../src/base/plugin/gate.ts";
+import { flowPage } from "../support/flow-page.ts";
 import { gateMessage, type MetricGateBench, metricGateBench } from "../support/metric-gates.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningPrometheus, startPrometheus } from "../support/prometheus.ts";
@@ -126,6 +127,25 @@ describe("metric gates on a real Prometheus", () => {
           for (const query of [...queries, readyPodsQuery(selection), queuedPodsQuery(selection)])
             expect({ query, ...(await ask(query)) }).toMatchObject({ status: "success" });
         }
+  });
+
+  it("reads what an Endpoint Picker with flow control publishes: stages, tenants and priorities", async () => {
+    const ask = gate("prometheus-query", {
+      query: '1 - llm_d_epp_flow_control_pool_saturation{inference_pool="p",stage="effective"}',
+    });
+    const saturated = gate("prometheus-saturation", { pool: "p", threshold: 0.8 });
+    const budget = gate("prometheus-budget", { pool: "p", max_concurrency: 6 });
+    eppA.text = flowPage(2);
+    // The stage for prompts is idle, the other one is half full: the fuller one counts.
+    await reading(saturated, { budget: 0.5, kind: "occupancy" });
+    await reading(ask, { budget: 0.5 });
+    await reading(budget, { budget: 1, kind: "queue-only", maxSys: 12 });
+    eppA.text = flowPage(10);
+    await reading(saturated, { budget: 0 });
+    await reading(ask, { budget: 0 });
+    // Three requests of each of two tenants wait; two servers take twelve.
+    await reading(budget, { budget: 0.5, kind: "queue-only", maxSys: 12 });
+    expect(await apply(saturated)).toBe("refuse");
   });
 
   it("falls from source to source as series go, and back as they come (A-16)", async () => {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineGate } from "../../base/plugin/gate.ts";
-import { highest, lowest, type MetricFinding, metricGate } from "./metric-gate.ts";
+import { highest, lowest, type MetricFinding, metricGate, total } from "./metric-gate.ts";
 import {
   baselineParameter,
   fallbackParameter,
@@ -10,7 +10,7 @@ import {
   plausibleAges,
 } from "./metric-parameters.ts";
 import { PageScrape, SCRAPE_TIMEOUT } from "./metric-sources/scrape.ts";
-import { floatParameter, stringParameter, textMapParameter } from "./parameters.ts";
+import { choiceParameter, floatParameter, stringParameter, textMapParameter } from "./parameters.ts";
 
 export const endpointScrapeGate = defineGate({
   type: "endpoint-scrape",
@@ -21,6 +21,9 @@ export const endpointScrapeGate = defineGate({
       url: stringParameter().describe("Address of the page with the load."),
       metric: stringParameter().describe("Metric of the load: a count, or with `max_count_per_pod` 0 a saturation."),
       labels: textMapParameter().describe("Labels that a sample of the load must have."),
+      combine: choiceParameter(["highest", "sum"], { default: "highest" }).describe(
+        "How several samples become one load: the highest of them, or their sum, as for queues by tenant.",
+      ),
       max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
         "Highest load of one model server; 0 = the metric is a saturation from 0 to 1.",
       ),
@@ -45,7 +48,7 @@ export const endpointScrapeGate = defineGate({
       });
     }),
   create(parameters, context) {
-    const { url, metric, labels, max_count_per_pod: perPod, baseline, fallback } = parameters;
+    const { url, metric, labels, combine, max_count_per_pod: perPod, baseline, fallback } = parameters;
     const load = new PageScrape({ url, metric, labels }, context.clock);
     const { pods_url: podsUrl, pods_metric: podsMetric, pods_labels: podsLabels } = parameters;
     const pods =
@@ -65,7 +68,8 @@ export const endpointScrapeGate = defineGate({
           const count = servers === undefined ? 1 : lowest(servers.samples);
           if (count <= 0) throw new SluiceError("METRIC_SOURCE", `the number of model servers is ${count}`);
           const capacity = count * perPod;
-          const saturation = capacity > 0 ? highest(samples) / capacity : highest(samples);
+          const found = combine === "sum" ? total(samples) : highest(samples);
+          const saturation = capacity > 0 ? found / capacity : found;
           return {
             budget: 1 - Math.min(1, Math.max(0, saturation)),
             problem: "",

@@ -227,18 +227,24 @@ export function metricGate(options: MetricGateOptions, context: GateContext): Di
  * @throws SluiceError METRIC_SOURCE when there is none, or one that is no finite number
  */
 export function lowest(samples: readonly MetricSample[]): number {
-  return extreme(samples, Math.min);
+  return combined(samples, Math.min);
 }
 
 /** The largest value of several series, for a load. @throws as `lowest` */
 export function highest(samples: readonly MetricSample[]): number {
-  return extreme(samples, Math.max);
+  return combined(samples, Math.max);
 }
 
-function extreme(samples: readonly MetricSample[], choose: (a: number, b: number) => number): number {
+/** The sum of all series, for a load that is spread over them. @throws as `lowest` */
+export function total(samples: readonly MetricSample[]): number {
+  return combined(samples, (a, b) => a + b, 0);
+}
+
+/** @param start default: the value of the first sample */
+function combined(samples: readonly MetricSample[], choose: (a: number, b: number) => number, start?: number): number {
   const first = samples[0];
   if (first === undefined) throw new SluiceError("METRIC_SOURCE", "the metric has no samples");
-  let found = first.value;
+  let found = start ?? first.value;
   for (const { value } of samples) {
     if (!Number.isFinite(value)) throw new SluiceError("METRIC_SOURCE", `a sample is ${value}`);
     found = choose(found, value);

@@ -3,7 +3,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { clientAuthority } from "../../../test/support/certificates.ts";
+import { metricGateBench } from "../../../test/support/metric-gates.ts";
 import { MAX_WORKERS } from "../../async/dispatch/config/options.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import type { FlagRow } from "../common/go-flags.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
@@ -729,6 +731,19 @@ describe("the examples", () => {
     const { options, warnings } = await example("dispatch.yaml");
     expect(options.transport).toMatchObject({ transport: "sqlite", queues: [{ name: "requests" }] });
     expect(warnings).toEqual([]);
+  });
+
+  it("of a gateway with flow control loads, and its gate reads the saturation", async () => {
+    const { options, warnings } = await example("dispatch-flow-control.yaml");
+    expect(warnings).toEqual([]);
+    const [queue] = options.transport.queues;
+    expect(queue).toMatchObject({ inferenceObjective: "batch", gate: { type: "endpoint-scrape" } });
+    const clock = new VirtualClock(1_800_000_000_000);
+    // Parameters are checked when the gate is made. Nothing listens on port 1.
+    const parameters = { ...queue!.gate!.parameters, url: "http://127.0.0.1:1/metrics" };
+    const bench = metricGateBench("endpoint-scrape", parameters, { clock });
+    expect(await bench.read()).toMatchObject({ readable: false, baseline: 0.25 });
+    await bench.close();
   });
 
   it("of a shared gateway loads", async () => {

@@ -4,11 +4,15 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { loadConfig } from "../../picker/config/load.ts";
 import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
+import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
+import { PRESETS } from "../simulator/batching/config.ts";
 import { type ModelEngine, NO_COUNTS } from "../simulator/model-engine.ts";
 import { Sequence, type SequenceListener } from "../simulator/sequence.ts";
 import { SimCluster, type SimClusterOptions } from "./cluster.ts";
 import { POLICIES } from "./policies.ts";
 import { simRequest } from "./run.ts";
+
+const DONE = new Sequence(1, { prompt: 10 }, {}, 0, new Uint32Array(0), 0);
 
 /** An engine that does nothing by itself and says that so many wait. */
 class StillEngine implements ModelEngine {
@@ -95,9 +99,9 @@ describe("what the scheduler knows of simulated servers", () => {
   it("is what is in flight at once, from the decision to the end of the answer, refused ones not", () => {
     const { engines, placed, several } = setUp("least-active", 3, { metrics: false });
     expect([...several(3)].sort()).toEqual([0, 1, 2]);
-    engines[1]!.listeners[0]!.onFinish!(undefined as never);
+    engines[1]!.listeners[0]!.onFinish!(DONE);
     expect(placed()).toBe(1);
-    engines[2]!.listeners[0]!.onReject!(undefined as never, "queue-full");
+    engines[2]!.listeners[0]!.onReject!(DONE, "queue-full");
     expect(placed()).toBe(2);
     expect([...several(3)].sort()).toEqual([0, 1, 2]);
   });
@@ -142,16 +146,98 @@ flowControl:
     send("e", 1);
     send("f", -1);
     expect(events).toEqual(["a placed", "b placed"]);
-    engine.listeners[0]!.onFinish!(undefined as never);
+    engine.listeners[0]!.onFinish!(DONE);
     clock.advance(0);
     expect(events.slice(2)).toEqual(["a finished", "e placed"]);
-    engine.listeners[1]!.onFinish!(undefined as never);
+    engine.listeners[1]!.onFinish!(DONE);
     clock.advance(0);
     expect(events.slice(4)).toEqual(["b finished", "c placed"]);
     clock.advance(10_000);
     expect(events.slice(6).toSorted()).toEqual(["d rejected", "f rejected"]);
     cluster.close();
     expect(clock.pending).toBe(0);
+  });
+
+  it("refuses nothing while the pool is empty, and serves what waited as soon as servers come", () => {
+    const clock = new VirtualClock();
+    const config = loadConfig(parseDocument(QUEUES, { file: "queues" }), PLUGIN_REGISTRY);
+    const engines = [new StillEngine(clock)];
+    const cluster = new SimCluster({ engines, config, clock, random: new SeededRandom(1), serversAfterMs: 5000 });
+    cluster.scrape(() => clock.now() < 6000);
+    const waits: (number | undefined)[] = [];
+    const listener = { placed: (_: number, waited?: number) => waits.push(waited), finished() {}, rejected() {} };
+    cluster.submit(simRequest("a"), { prompt: 10 }, listener);
+    clock.advance(4999);
+    expect([waits, engines[0]!.readAt]).toEqual([[], []]);
+    clock.advance(1);
+    expect(waits).toEqual([5000]);
+    cluster.close();
+  });
+
+  it("says why it refuses, and what work was lost with an evicted request", () => {
+    const clock = new VirtualClock();
+    const text = QUEUES.replace("defaultRequestTTL", "enableEviction: true\n  defaultRequestTTL");
+    const config = loadConfig(parseDocument(text, { file: "queues" }), PLUGIN_REGISTRY);
+    const engine = new BatchingEngine({ config: PRESETS[0]!.config, clock, random: new SeededRandom(1) });
+    const cluster = new SimCluster({ engines: [engine], config, clock, random: new SeededRandom(1) });
+    const ends: string[] = [];
+    const send = (id: string, priority: number): void =>
+      cluster.submit(
+        { ...simRequest(id), priority },
+        { prompt: 100, outputTokens: 50 },
+        {
+          finished: (work) => ends.push(`${id} finished ${work}`),
+          rejected: (reason, work) => ends.push(`${id} ${reason} ${work}`),
+        },
+      );
+    send("a", -1);
+    send("b", -1);
+    clock.advance(100);
+    send("c", 0);
+    clock.advance(0);
+    expect(ends).toHaveLength(1);
+    const [, reason, work] = ends[0]!.split(" ");
+    expect(reason).toBe("evicted");
+    // The prompt, and the tokens of 100 ms.
+    expect(Number(work)).toBeGreaterThan(100);
+    expect(Number(work)).toBeLessThan(150);
+    clock.advance(5000);
+    expect(ends.toSorted()).toEqual(["a finished 150", ends[0], "c finished 150"]);
+    cluster.close();
+  });
+
+  it("has one server compute the prompt and another one generate, where servers have roles", () => {
+    const clock = new VirtualClock();
+    const { disaggregated } = POLICIES.find(({ name }) => name === "flow-control")!;
+    const config = loadConfig(parseDocument(disaggregated!.configText!, { file: "roles" }), PLUGIN_REGISTRY);
+    const engines = [1, 2].map(
+      (seed) => new BatchingEngine({ config: PRESETS[0]!.config, clock, random: new SeededRandom(seed) }),
+    );
+    const roles = ["prefill", "decode"];
+    const cluster = new SimCluster({ engines, config, clock, random: new SeededRandom(1), roles });
+    cluster.scrape(() => clock.now() < 5000);
+    const events: string[] = [];
+    cluster.submit(
+      { ...simRequest("a"), body: new Uint8Array(4000), prompts: [[{ start: 0, end: 4000 }]] },
+      { prompt: 1000, outputTokens: 20 },
+      {
+        placed: (server) => events.push(`server ${server}`),
+        started: () => events.push("started"),
+        finished: (work) => events.push(`finished ${work}`),
+        rejected: (reason) => events.push(reason),
+      },
+    );
+    clock.advance(4000);
+    expect(events.slice(0, 2)).toEqual(["server 1", "started"]);
+    expect(engines.map(({ counters }) => [counters.promptTokens, counters.generationTokens])).toEqual([
+      [1000, 1],
+      [0, 20],
+    ]);
+    // The prompt and a token at the one; at the other the last token of the prompt again, and the answer.
+    expect(events[2]).toBe("finished 1022");
+    clock.advance(2000);
+    expect(engines.map(({ running, waiting }) => running + waiting)).toEqual([0, 0]);
+    cluster.close();
   });
 
   it("ends a sheddable request for one of higher priority, and counts it as rejected", () => {

@@ -16,7 +16,7 @@ import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.t
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
-import type { SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
+import type { Sequence, SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
 import type { Rule } from "./policies.ts";
 
 /** Default interval at which the simulated collector scrapes an engine, milliseconds. */
@@ -32,6 +32,10 @@ export interface SimClusterOptions {
   readonly scrapeIntervalMs?: number | undefined;
   /** Difference between the real and the stated age of figures, in milliseconds; default 0. */
   readonly metricsLagMs?: number | undefined;
+  /** The role of each server (scheduling 3.7.1); absent = none has one. */
+  readonly roles?: readonly string[] | undefined;
+  /** Milliseconds from now until the pool has its servers; default 0. */
+  readonly serversAfterMs?: number | undefined;
   readonly clock: Clock;
   readonly random: SeededRandom;
 }
@@ -46,7 +50,8 @@ interface Place {
 export class SimCluster {
   readonly #options: SimClusterOptions;
   readonly #endpoints: EndpointRegistry;
-  readonly #places: readonly Place[];
+  /** Empty until the pool has its servers. */
+  #places: readonly Place[] = [];
   readonly #serverOf = new Map<Endpoint, number>();
   readonly #admission: LegacyAdmission;
   /** Undefined: requests do not queue. */
@@ -58,18 +63,10 @@ export class SimCluster {
   readonly #priorities = new Set<number>();
 
   constructor(options: SimClusterOptions) {
-    const { engines, config, clock, random, scrapeIntervalMs = SCRAPE_INTERVAL } = options;
+    const { config, clock, random, serversAfterMs = 0 } = options;
     this.#options = options;
     this.#endpoints = new EndpointRegistry({ clock, random });
-    this.#places = engines.map((engine, i) => {
-      const address = `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}`;
-      const place = { namespace: "sim", name: `s${i}`, address, port: 8000, rank: 0, labels: {} };
-      const endpoint = this.#endpoints.upsert(place)!;
-      // Staleness depends on the interval, so the cluster sets it as the collector does.
-      endpoint.scrapeInterval = scrapeIntervalMs;
-      this.#serverOf.set(endpoint, i);
-      return { endpoint, engine };
-    });
+    if (serversAfterMs === 0) this.#addServers();
     this.#instances = instancesOf(config, { clock, random, log: silentLogger });
     try {
       this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
@@ -86,6 +83,26 @@ export class SimCluster {
     }
   }
 
+  #addServers(): void {
+    const { engines, roles, scrapeIntervalMs = SCRAPE_INTERVAL } = this.#options;
+    this.#places = engines.map((engine, i) => {
+      const address = `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}`;
+      const labels = roles === undefined ? {} : { "llm-d.ai/role": roles[i]! };
+      const endpoint = this.#endpoints.upsert({
+        namespace: "sim",
+        name: `s${i}`,
+        address,
+        port: 8000,
+        rank: 0,
+        labels,
+      })!;
+      // Staleness depends on the interval, so the cluster sets it as the collector does.
+      endpoint.scrapeInterval = scrapeIntervalMs;
+      this.#serverOf.set(endpoint, i);
+      return { endpoint, engine };
+    });
+  }
+
   /** Closes the plugins. */
   close(): void {
     this.#flowControl?.close();
@@ -93,10 +110,21 @@ export class SimCluster {
   }
 
   /**
-   * Scrapes the engines at intervals, as the collector does, while `open` returns true. Does nothing if the engines have no
-   * metrics.
+   * Scrapes the engines at intervals, as the collector does, while `open` returns true; the servers come first where they come
+   * later. Reads nothing if the engines have no metrics.
    */
   scrape(open: () => boolean): void {
+    const { serversAfterMs = 0, clock } = this.#options;
+    if (serversAfterMs === 0) this.#scrapeAll(open);
+    else
+      clock.after(serversAfterMs, () => {
+        this.#addServers();
+        this.#scrapeAll(open);
+        this.#flowControl?.changed();
+      });
+  }
+
+  #scrapeAll(open: () => boolean): void {
     const { metrics = true, scrapeIntervalMs = SCRAPE_INTERVAL, clock } = this.#options;
     if (!metrics) return;
     // All engines are scraped before the first request. Later each has its own phase, as with the collector.
@@ -126,10 +154,10 @@ export class SimCluster {
       dispatched: () => {
         abort = this.#place(understood, spec, listener, ticket as Ticket);
       },
-      evicted: () => listener.rejected(),
+      evicted: ({ reason }) => listener.rejected(reason, 0),
       revoke: () => abort?.(),
     });
-    if (ticket instanceof Rejection) listener.rejected();
+    if (ticket instanceof Rejection) listener.rejected(ticket.reason, 0);
     else if (!ticket.waiting) abort = this.#place(understood, spec, listener, ticket);
   }
 
@@ -155,16 +183,20 @@ export class SimCluster {
     const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);
     if (result instanceof Rejection) {
       if (queued !== undefined) this.#flowControl!.ended(queued);
-      listener.rejected();
+      listener.rejected(result.reason, 0);
       return undefined;
     }
     const target = result.endpoints[0]!;
     const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
+    const sides = (result.sideLoads ?? []).map((side) =>
+      this.#endpoints.inFlight.open(side.endpoint, side.uncachedTokens),
+    );
     if (queued !== undefined) this.#flowControl!.decided(queued);
     const server = this.#serverOf.get(target)!;
-    listener.placed?.(server);
+    listener.placed?.(server, queued?.wait.waitedMs);
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
+      for (const side of sides) side.release();
       this.#flowControl?.changed();
     };
     const text = textToLearnFrom(this.#bytesPerToken, request);
@@ -172,19 +204,60 @@ export class SimCluster {
     const tokens = typeof spec.prompt === "number" ? spec.prompt : spec.prompt.length;
     const learning: SimListener = {
       ...listener,
-      finished: () => {
+      finished: (work) => {
         this.#bytesPerToken.learn(targetModel, text, tokens, this.#options.clock.now());
-        listener.finished();
+        listener.finished(work);
       },
     };
     const ended = (): void => {
       ticket.release();
+      for (const side of sides) side.release();
       const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
     };
-    const engine = this.#options.engines[server]!;
-    const sequence = engine.submit(spec, sequenceListener(learning, first, ended));
-    return () => engine.abort(sequence);
+    const prefill = result.sideLoads?.[0];
+    const stages = prefill === undefined ? [server] : [this.#serverOf.get(prefill.endpoint)!, server];
+    return this.#compute(stages, spec, learning, { first, ended });
+  }
+
+  /**
+   * Hands the request to the server, or to one that computes its prompt and then to the one that generates.
+   * @param stages one or two servers by number
+   * @returns a function that ends the request
+   */
+  #compute(
+    stages: readonly number[],
+    spec: SequenceSpec,
+    listener: SimListener,
+    { first, ended }: { readonly first: () => void; readonly ended: () => void },
+  ): () => void {
+    const { engines } = this.#options;
+    const last = engines[stages.at(-1)!]!;
+    const generate = (remotePrefill: boolean, before: number): void => {
+      const sequence = last.submit(
+        { ...spec, remotePrefill },
+        sequenceListener({ ...listener, ...withWork(listener, before) }, first, ended),
+      );
+      abort = () => last.abort(sequence);
+    };
+    let abort = (): void => {};
+    if (stages.length === 1) generate(false, 0);
+    else {
+      const engine = engines[stages[0]!]!;
+      const handedOver = { finished: (work: number) => generate(true, work), rejected: listener.rejected };
+      const prompt = { ...spec, answer: undefined, outputTokens: 1 };
+      const sequence = engine.submit(
+        prompt,
+        sequenceListener(
+          handedOver,
+          () => {},
+          () => {},
+          ended,
+        ),
+      );
+      if (sequence.state === "waiting" || sequence.state === "running") abort = () => engine.abort(sequence);
+    }
+    return () => abort();
   }
 
   #read({ endpoint, engine }: Place): void {
@@ -208,19 +281,26 @@ export class BareCluster {
   readonly #rule: Rule;
   readonly #loads: number[];
   readonly #draw: (bound: number) => number;
+  readonly #isUp: () => boolean;
 
-  constructor(engines: readonly ModelEngine[], rule: Rule, random: Random) {
+  /** @param isUp whether the servers are there; default: from the start */
+  constructor(engines: readonly ModelEngine[], rule: Rule, random: Random, isUp: () => boolean = () => true) {
     this.#engines = engines;
     this.#rule = rule;
     this.#loads = engines.map(() => 0);
     this.#draw = (bound) => random.below(bound);
+    this.#isUp = isUp;
   }
 
   submit(spec: SequenceSpec, listener: SimListener): void {
+    if (!this.#isUp()) {
+      listener.rejected("no_endpoints", 0);
+      return;
+    }
     const loads = this.#loads;
     const at = this.#rule(loads, this.#draw);
     loads[at]!++;
-    listener.placed?.(at);
+    listener.placed?.(at, undefined);
     const ended = (): void => {
       loads[at]!--;
     };
@@ -233,39 +313,67 @@ export class BareCluster {
 
 /** Receives the events of one request. Exactly one of `finished` and `rejected` is called, later or during the send. */
 export interface SimListener {
-  /** The request goes to this server, by number. */
-  placed?: ((server: number) => void) | undefined;
+  /** The request goes to this server, by number. @param waited milliseconds in flow control; undefined = it passed none */
+  placed?: ((server: number, waited: number | undefined) => void) | undefined;
   /** The first token appeared. */
   started?(): void;
-  finished(): void;
-  rejected(): void;
+  /** So many tokens appeared; after `started`. */
+  produced?(count: number): void;
+  /** @param work tokens that servers computed for it: its prompt but for what a cache had, and its answer */
+  finished(work: number): void;
+  /**
+   * The request was refused, or ended in flight. @param reason of a refusal by the picker (`OUTCOMES`), `evicted`, or `server`
+   * @param work as in `finished`; a prompt that a server has begun counts whole
+   */
+  rejected(reason: string, work: number): void;
+}
+
+/** The same events with the work of an earlier server. */
+function withWork(listener: SimListener, before: number): Pick<SimListener, "finished" | "rejected"> {
+  return {
+    finished: (work) => listener.finished(before + work),
+    rejected: (reason, work) => listener.rejected(reason, before + work),
+  };
+}
+
+/** Tokens that its server computes for a sequence, as far as it has come; a prompt that has been begun counts whole. */
+function workOf({ startedAt, promptTokens, cachedTokens, produced }: Sequence): number {
+  return Number.isNaN(startedAt) ? 0 : promptTokens - cachedTokens + produced;
 }
 
 /**
  * The listener that an engine gets for a request.
  * @param first called at its first token, before `listener`
  * @param ended called when the engine refused or answered it, before `listener`
+ * @param failed called in place of `ended` when the engine did not answer it
  */
-function sequenceListener(listener: SimListener, first: () => void, ended: () => void): SequenceListener {
+function sequenceListener(
+  listener: SimListener,
+  first: () => void,
+  ended: () => void,
+  failed: () => void = ended,
+): SequenceListener {
   let started = false;
   return {
-    onToken() {
-      if (started) return;
-      started = true;
-      first();
-      listener.started?.();
+    onToken(_, count) {
+      if (!started) {
+        started = true;
+        first();
+        listener.started?.();
+      }
+      listener.produced?.(count);
     },
-    onFinish() {
+    onFinish(sequence) {
       ended();
-      listener.finished();
+      listener.finished(workOf(sequence));
     },
     onReject() {
-      ended();
-      listener.rejected();
+      failed();
+      listener.rejected("server", 0);
     },
-    onAbort() {
-      ended();
-      listener.rejected();
+    onAbort(sequence) {
+      failed();
+      listener.rejected("evicted", workOf(sequence));
     },
   };
 }

@@ -5,7 +5,7 @@ import type { Spread } from "./result.ts";
 export const NO_FIGURE = "-";
 
 /** The kind of a figure, which decides its format. */
-export type FigureKind = "time" | "count" | "share" | "load" | "ratio";
+export type FigureKind = "time" | "count" | "share" | "part" | "load" | "ratio";
 
 /** A figure over seeds: its median with the unit, and its range in the same unit; "" when all texts are the same. */
 export interface SpreadText {
@@ -45,6 +45,8 @@ const UNITS: Readonly<Record<FigureKind, (typical: number) => Unit>> = {
   },
   count: () => ({ scale: 1, digits: 0, unit: "" }),
   share: () => ({ scale: 100, digits: 0, unit: " %" }),
+  /** A small share. */
+  part: () => ({ scale: 100, digits: 1, unit: " %" }),
   load: (value) => ({ scale: 1, digits: value < 99.995 ? 2 : 0, unit: "" }),
   ratio: (value) => ({ scale: 1, digits: value < 0.095 ? 3 : value < 0.95 ? 2 : value < 9.95 ? 1 : 0, unit: "x" }),
 };

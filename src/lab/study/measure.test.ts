@@ -5,15 +5,15 @@ import { Loads, Measure } from "./measure.ts";
 
 function setUp(from = 0) {
   const time = { now: 0 };
-  const measure = new Measure(() => time.now, from);
+  const measure = new Measure(() => time.now, from, 100_000);
   /** A request that comes, starts and ends at these milliseconds. */
   const request = (at: number, first: number, last: number, tokens = 2, kind?: string): void => {
     time.now = at;
-    const measured = measure.begin(kind, 100, tokens);
+    const measured = measure.begin({ kind, outputTokens: tokens }, 100);
     time.now = first;
     measured.started();
     time.now = last;
-    measured.finished();
+    measured.finished(100 + tokens);
   };
   return { time, measure, request };
 }
@@ -49,7 +49,7 @@ describe("what is measured of requests", () => {
     const { measure, request, time } = setUp();
     request(0, 10, 20, 2, "a");
     time.now = 30;
-    measure.begin("b", 100, 2).rejected();
+    measure.begin({ kind: "b", outputTokens: 2 }, 100).rejected("saturated", 0);
     const result = measure.result();
     expect([result.requests, result.finished, result.rejected, result.makespan]).toEqual([2, 1, 1, 0.02]);
     expect(result.ttft.max).toBe(10);
@@ -71,11 +71,48 @@ describe("what is measured of requests", () => {
     expect(measure.result().tpot.mean).toBeNaN();
   });
 
+  it("is by tenant and by priority, too: waits, and the tokens that appeared while requests arrived", () => {
+    const time = { now: 0 };
+    const measure = new Measure(() => time.now, 0, 1000);
+    const begin = (tenant: string, priority: number) => measure.begin({ tenant, priority, outputTokens: 10 }, 100);
+    const [a, b, c] = [begin("b", 0), begin("a", -10), begin("a", 100)];
+    for (const one of [a, b, c]) one.placed(5);
+    for (const one of [a, b, c]) {
+      time.now = 500;
+      one.started();
+      one.produced(1);
+    }
+    time.now = 600;
+    a.produced(1);
+    b.rejected("evicted", 101);
+    time.now = 1000;
+    c.produced(1);
+    a.finished(110);
+    c.finished(110);
+    const { tenants, priorities, wait, jain, wasted, refusals } = measure.result();
+    expect(tenants.map(({ kind, servedPerSecond }) => [kind, servedPerSecond])).toEqual([
+      ["a", 101],
+      ["b", 102],
+    ]);
+    expect(priorities.map(({ kind, servedPerSecond, rejected }) => [kind, servedPerSecond, rejected])).toEqual([
+      ["100", 101, 0],
+      ["0", 102, 0],
+      ["-10", 0, 1],
+    ]);
+    expect([wait.p50, refusals]).toEqual([5, { evicted: 1 }]);
+    expect(jain).toBeCloseTo(1, 3);
+    expect(wasted).toBeCloseTo(101 / 321, 12);
+  });
+
   it("keeps 64 kinds apart, and counts the rest in the sums alone", () => {
     const { measure, request } = setUp();
     for (let i = 0; i < 70; i++) request(i, i, i + 1, 2, `kind ${i}`);
     const result = measure.result();
     expect([result.kinds.length, result.finished]).toEqual([64, 70]);
+    const { measure: other } = setUp();
+    for (let i = 0; i < 70; i++) other.begin({ tenant: `t${i}`, priority: i, outputTokens: 1 }, 1);
+    const { tenants, priorities, requests } = other.result();
+    expect([tenants.length, priorities.length, requests]).toEqual([64, 64, 70]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
+import { DEFAULT_WITH_ROLES, FLOW_CONTROL_POLICIES } from "./flow-policies.ts";
 
 /** A configuration with scorers, `type: weight`, and the built-in picker plugin. */
 function blend(name: string, weights: Readonly<Record<string, number>>): ConfigSource {
@@ -58,12 +59,13 @@ export const POLICIES: readonly Policy[] = [
     about: "the weights of the reference: queue 2, KV cache 2, prefix 3",
     source: blend("classic-blend", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
   },
-  { name: "default", about: "what runs without a file", source: {} },
+  { name: "default", about: "what runs without a file", source: {}, disaggregated: DEFAULT_WITH_ROLES },
   {
     name: "sticky-until-saturated",
     about: "the built-in profile of that name: stay with the prefix until its servers are saturated",
     source: { profile: "sticky-until-saturated" },
   },
+  ...FLOW_CONTROL_POLICIES,
 ];
 
 /** A configuration file as a policy with the name of the file. A study reads the file when it begins. */
@@ -79,6 +81,8 @@ export interface Policy {
   readonly about: string;
   /** The configuration; undefined = the policy has a rule. */
   readonly source?: ConfigSource | undefined;
+  /** The configuration for servers with roles; absent = the same. */
+  readonly disaggregated?: ConfigSource | undefined;
   /** Creates a new rule for each run. */
   readonly rule?: (() => Rule) | undefined;
 }

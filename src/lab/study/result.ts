@@ -10,15 +10,26 @@ export interface Quantiles {
   readonly max: number;
 }
 
-/** The results of the requests of one kind. */
+/** Two figures with a smaller factor between them count as equal where ranges over seeds cannot tell. */
+export const EQUAL_WITHIN = 1.05;
+
+/** The results of the requests of one kind, one tenant (fairness ID) or one priority. */
 export interface KindResult {
+  /** Its name. */
   readonly kind: string;
   readonly requests: number;
   readonly finished: number;
   readonly rejected: number;
   readonly ttft: Quantiles;
   readonly e2e: Quantiles;
+  /** Milliseconds in flow control, of the requests that went on to a server; NaN without flow control. */
+  readonly wait: Quantiles;
   readonly outputTokens: number;
+  /**
+   * Tokens of prompts and answers per second, those that appeared while requests arrived. Tokens of requests that were evicted
+   * do not count.
+   */
+  readonly servedPerSecond: number;
 }
 
 /** The results of one server. */
@@ -73,6 +84,20 @@ export interface RunResult {
   readonly outputTokens: number;
   /** Empty when the workload has no kinds. */
   readonly kinds: readonly KindResult[];
+  /** By fairness ID, empty when the requests have none; and by priority. */
+  readonly tenants: readonly KindResult[];
+  readonly priorities: readonly KindResult[];
+  /** Milliseconds in flow control, of the requests that went on to a server; NaN without flow control. */
+  readonly wait: Quantiles;
+  /** Jain's index over the tokens that the tenants were served, from 1/tenants to 1 = even; NaN with fewer than two. */
+  readonly jain: number;
+  /**
+   * Tokens that servers computed for requests that ended without an answer, divided by all that they computed, 0..1. The
+   * prompt of an evicted request counts whole as soon as a server begins it.
+   */
+  readonly wasted: number;
+  /** Requests that were refused or evicted, by reason. */
+  readonly refusals: Readonly<Record<string, number>>;
   readonly servers: readonly ServerResult[];
   /** A sample per second, at most 600 (then thinned); only on request. */
   readonly samples: readonly LoadSample[];
@@ -129,6 +154,16 @@ export interface StudiedPolicy {
   readonly name: string;
   /** A sentence for people. */
   readonly about: string;
+}
+
+/** Whether flow control took part in some of the runs. */
+export function anyFlowControl(runs: readonly RunResult[]): boolean {
+  return runs.some(({ wait }) => Number.isFinite(wait.p50));
+}
+
+/** Served tokens per second of the requests that may be shed: those of a priority below 0. */
+export function backlogPerSecond({ priorities }: RunResult): number {
+  return priorities.reduce((sum, { kind, servedPerSecond }) => (Number(kind) < 0 ? sum + servedPerSecond : sum), 0);
 }
 
 /** Shorter waits prove no queue, even with a short time of arrivals. */

@@ -107,7 +107,9 @@ function watched(
 describe("the requests of a run", () => {
   // Of the workloads with metrics of different ages one will do: `b2b-saas.test.ts` says that they are alike.
   const open = WORKLOADS.filter(
-    ({ name }) => !["realtime-and-batch", "conversations", "agents"].includes(name) && !/^staleness-(?!5)/.test(name),
+    ({ name }) =>
+      !["realtime-and-batch", "realtime-with-batch", "conversations", "agents"].includes(name) &&
+      !/^staleness-(?!5)/.test(name),
   );
 
   it.each(open)("of $name are the same under every policy, to the last byte, those of the warm-up included", (one) => {

@@ -35,6 +35,10 @@ export interface RunOptions {
   readonly metrics?: boolean | undefined;
   readonly scrapeIntervalMs?: number | undefined;
   readonly metricsLagMs?: number | undefined;
+  /** Milliseconds after which the pool has its servers; default 0. */
+  readonly serversAtMs?: number | undefined;
+  /** Share of the servers that only compute prompts, above 0 and below 1; absent = no server has a role. */
+  readonly prefillShare?: number | undefined;
   /** Bytes of a prompt token on the wire, 1 to 16; default 4. The engines compute the same tokens with any value. */
   readonly bytesPerToken?: number | undefined;
   /** Whether to keep loads for plots; default false. */
@@ -69,7 +73,7 @@ export class Run {
 
   constructor(options: RunOptions) {
     this.#options = options;
-    const { servers, engine, decides, seed, workload, durationMs, warmUpMs = 0 } = options;
+    const { servers, engine, decides, seed, workload, durationMs, warmUpMs = 0, serversAtMs = 0 } = options;
     const clock = this.#clock;
     const chance = (which: number): SeededRandom => new SeededRandom(seed + which * SEED_STEP);
     this.#engines = Array.from({ length: servers }, (_, i) => engine(i, { clock, random: chance(3 + i) }));
@@ -82,16 +86,18 @@ export class Run {
       clock.after(warmUpMs, () => {
         this.#before = counted();
       });
-    this.#measure = new Measure(() => clock.now(), warmUpMs);
+    this.#measure = new Measure(() => clock.now(), warmUpMs, this.#end);
     this.#loads = new Loads(this.#engines, clock, options.samples ?? false);
     if ("rule" in decides) {
-      const cluster = new BareCluster(this.#engines, decides.rule, chance(2));
+      const isUp = (): boolean => clock.now() >= serversAtMs;
+      const cluster = new BareCluster(this.#engines, decides.rule, chance(2), isUp);
       this.#submit = (_, spec, listener) => cluster.submit(spec, listener);
     } else {
-      const { metrics, scrapeIntervalMs, metricsLagMs, bytesPerToken = BYTES_PER_TOKEN } = options;
+      const { metrics, scrapeIntervalMs, metricsLagMs, prefillShare, bytesPerToken = BYTES_PER_TOKEN } = options;
       const { config } = decides;
+      const roles = prefillShare === undefined ? undefined : rolesOf(servers, prefillShare);
       const parts = { engines: this.#engines, clock, random: chance(2), metrics, scrapeIntervalMs, metricsLagMs };
-      const cluster = new SimCluster({ ...parts, config });
+      const cluster = new SimCluster({ ...parts, config, roles, serversAfterMs: serversAtMs });
       this.#cluster = cluster;
       cluster.scrape(() => this.#isOpen());
       this.#submit = (request, spec, listener) =>
@@ -161,11 +167,11 @@ export class Run {
   }
 
   #send(request: WorkloadRequest, ended: ((outcome: "finished" | "rejected") => void) | undefined): void {
-    const { prompt, outputTokens, adapter, answer, kind } = request;
+    const { prompt, outputTokens, adapter, answer } = request;
     this.#number++;
     this.#open++;
     const tokens = tokensOf(prompt);
-    const measured = this.#measure.begin(kind, tokens.length, outputTokens);
+    const measured = this.#measure.begin(request, tokens.length);
     const spec = {
       ...{ prompt: tokens, outputTokens, adapter, seed: 0 },
       ...(answer === undefined ? {} : { answer: tokensOf(answer) }),
@@ -176,18 +182,20 @@ export class Run {
     };
     let at = 0;
     this.#submit(request, spec, {
-      placed: (server) => {
+      placed: (server, waited) => {
         at = server;
+        measured.placed(waited);
         this.#options.placed?.(server);
       },
       started: measured.started,
-      finished: () => {
-        measured.finished();
+      produced: measured.produced,
+      finished: (work) => {
+        measured.finished(work);
         if (measured.counted) this.#finished[at]!++;
         end("finished");
       },
-      rejected: () => {
-        measured.rejected();
+      rejected: (reason, work) => {
+        measured.rejected(reason, work);
         end("rejected");
       },
     });
@@ -209,6 +217,13 @@ export function simulate(options: RunOptions): RunFigures {
   } finally {
     run.close();
   }
+}
+
+/** The roles of servers: at least one that computes prompts and one that generates; a single server does both. */
+function rolesOf(servers: number, prefillShare: number): readonly string[] {
+  if (servers === 1) return ["prefill-decode"];
+  const prefill = Math.min(servers - 1, Math.max(1, Math.round(servers * prefillShare)));
+  return Array.from({ length: servers }, (_, i) => (i < prefill ? "prefill" : "decode"));
 }
 
 /** The bytes as token ids. */

@@ -20,6 +20,8 @@ const CATALOGUE = {
     workload("b2b-saas"),
     workload("stale", { scrapeIntervalMs: 200, metricsLagMs: 1000, preset: "llama-3-8b-h100", rates: [5] }),
     workload("bursts"),
+    workload("neighbour", { policies: ["default", "random"] }),
+    workload("mixed", { policies: ["random", "least-active"] }),
   ],
   policies: names.map((name): Policy => ({ name, about: `about ${name}` })),
   presets: PRESETS,
@@ -69,7 +71,7 @@ describe("simulateSettings", () => {
     const chosen = (...words: string[]): string[] => settings(words).workloads.map(({ definition }) => definition.name);
     expect(chosen("bursts", "stale", "bursts")).toEqual(["bursts", "stale"]);
     expect(chosen("bursts,b2b-saas")).toEqual(["bursts", "b2b-saas"]);
-    expect(chosen("all")).toEqual(["b2b-saas", "stale", "bursts"]);
+    expect(chosen("all")).toEqual(["b2b-saas", "stale", "bursts", "neighbour", "mixed"]);
   });
 
   it("lets a workload say its engine, its scrapes and its lag, and flags overrule it", () => {
@@ -128,6 +130,16 @@ describe("simulateSettings", () => {
     expect(quick.seeds).toEqual([1]);
     const told = settings([], { quick: true, seeds: "4", rate: ["1", "2", "3", "4"] });
     expect([told.workloads[0]!.rates, told.seeds.length]).toEqual([[1, 2, 3, 4], 4]);
+  });
+
+  it("compares the policies that the workloads name, if all name some and none is given", () => {
+    const of = (workloads: readonly string[], flags: SimulateFlags = {}): string[] =>
+      settings(workloads, flags).policies.map(({ name }) => name);
+    expect(of(["neighbour"])).toEqual(["default", "random"]);
+    expect(of(["neighbour", "mixed"])).toEqual(["default", "random", "least-active"]);
+    expect(of(["neighbour"], { configFile: ["mine.yaml"] })).toEqual(["default", "random", "mine.yaml"]);
+    expect(of(["neighbour", "bursts"])).toEqual(of([]));
+    expect(of(["neighbour"], { policy: ["round-robin"] })).toEqual(["round-robin"]);
   });
 
   it("takes policies in the order they are given, each once", () => {

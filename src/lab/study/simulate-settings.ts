@@ -80,7 +80,7 @@ export function simulateSettings(
   catalogue: SimulateCatalogue,
 ): StudyPlan {
   const workloads = workloadsOf(names, catalogue);
-  const policies = policiesOf(flags, catalogue);
+  const policies = policiesOf(flags, catalogue, workloads);
   const everyRate = flags.rate?.includes("all") === true;
   for (const word of separate(flags.rate ?? [])) refuseEaten(word, "--rate", [], catalogue.workloads);
   const rates = flags.rate === undefined || everyRate ? undefined : ratesOf(flags.rate);
@@ -150,9 +150,20 @@ function workloadsOf(names: readonly string[], { workloads }: SimulateCatalogue)
   return [...new Set(wanted)].map((name) => named(name, "workload", workloads));
 }
 
-function policiesOf(flags: SimulateFlags, catalogue: SimulateCatalogue): readonly Policy[] {
+/** The policies that the workloads name if all name some, else the usual ones. */
+function usualPolicies(chosen: readonly WorkloadDefinition[]): readonly string[] {
+  const named = chosen.map(({ policies }) => policies);
+  if (named.some((policies) => policies === undefined)) return DEFAULT_POLICIES;
+  return named.flatMap((policies) => policies ?? []);
+}
+
+function policiesOf(
+  flags: SimulateFlags,
+  catalogue: SimulateCatalogue,
+  chosenWorkloads: readonly WorkloadDefinition[],
+): readonly Policy[] {
   const { policies, workloads } = catalogue;
-  const wanted = separate(flags.policy ?? DEFAULT_POLICIES);
+  const wanted = separate(flags.policy ?? usualPolicies(chosenWorkloads));
   const chosen = wanted.includes("all")
     ? [...policies]
     : [...new Set(wanted)].map((name) => {

@@ -1,6 +1,6 @@
 import { columns } from "../../base/process/screen.ts";
 import { type FigureKind, figureText, NO_FIGURE, type SpreadText, spreadText } from "./figure-text.ts";
-import { type RunResult, type Spread, spread } from "./result.ts";
+import { backlogPerSecond, type RunResult, type Spread, spread } from "./result.ts";
 
 /** The longest name of a policy or kind that a table shows in full. */
 const MAX_NAME = 28;
@@ -59,9 +59,7 @@ const REST: readonly Column[] = [
  * @param width characters, >= 60
  */
 export function policyTable(policies: readonly string[], runs: readonly RunResult[], width: number): readonly string[] {
-  const of = (policy: string): readonly RunResult[] => runs.filter((run) => run.policy === policy);
-  const first = of(policies[0]!);
-  const rows = policies.map((policy): Row => ({ runs: of(policy), first }));
+  const rows = rowsOf(policies, runs);
   const isShown = ({ figure, unlessZero, values }: Column): boolean => {
     // With one policy there is nothing to compare.
     if (figure === "ratio" && policies.length === 1) return false;
@@ -71,6 +69,37 @@ export function policyTable(policies: readonly string[], runs: readonly RunResul
   const whole = cells([...LATENCIES, ...REST]);
   if (blocksOf(whole, width).length === 1) return joined(blocksOf(whole, width));
   return joined([...blocksOf(cells(LATENCIES), width), ...blocksOf(cells(REST), width)]);
+}
+
+/** The most reasons of refusals with a column of their own; `--json` has all of them. */
+const MAX_REASONS = 6;
+
+const FLOW: readonly Column[] = [
+  column("wait p50", "time", ({ wait }) => wait.p50),
+  column("wait p90", "time", ({ wait }) => wait.p90),
+  column("wait p99", "time", ({ wait }) => wait.p99),
+  column("even", "load", ({ jain }) => jain),
+  column("wasted", "part", ({ wasted }) => wasted),
+  { ...column("backlog tokens/s", "count", backlogPerSecond), unlessZero: true },
+];
+
+/** Policies by the figures of flow control, and a column for each reason of refusals. Parameters as in `policyTable`. */
+export function flowTable(policies: readonly string[], runs: readonly RunResult[], width: number): readonly string[] {
+  const rows = rowsOf(policies, runs);
+  const reasons = [...new Set(runs.flatMap(({ refusals }) => Object.keys(refusals)))].sort().slice(0, MAX_REASONS);
+  const refused = reasons.map((reason) =>
+    column(reason.replaceAll("_", " "), "count", (run) => run.refusals[reason] ?? 0),
+  );
+  const shown = FLOW.filter(
+    ({ unlessZero, values }) => unlessZero === undefined || rows.some((row) => values(row).some((value) => value > 0)),
+  );
+  return joined(blocksOf(tableRows(policies, rows, [...shown, ...refused]), width));
+}
+
+function rowsOf(policies: readonly string[], runs: readonly RunResult[]): readonly Row[] {
+  const of = (policy: string): readonly RunResult[] => runs.filter((run) => run.policy === policy);
+  const first = of(policies[0]!);
+  return policies.map((policy) => ({ runs: of(policy), first }));
 }
 
 function tableRows(policies: readonly string[], rows: readonly Row[], shown: readonly Column[]): string[][] {

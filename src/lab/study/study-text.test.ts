@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { kindOf, quantiles, runOf, studyOf, workloadOf } from "../../../test/support/study/study.cases.ts";
+import { kindOf, NO_TIMES, quantiles, runOf, studyOf, workloadOf } from "../../../test/support/study/study.cases.ts";
 import { PRESETS } from "../simulator/batching/config.ts";
 import type { RunResult } from "./result.ts";
 import { planText, studyText } from "./study-text.ts";
@@ -63,6 +63,29 @@ rejected  requests that were refused; --json and --html tell more
 
 Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 24,000/s (0.51).
 `);
+  });
+
+  it("has tables of flow control where a policy has it: waits, waste, refusals, tenants and priorities", () => {
+    const group = (kind: string, p90: number) => kindOf(kind, p90, { wait: quantiles(p90 / 10), servedPerSecond: p90 });
+    const given: Partial<RunResult> = {
+      ...{ wait: quantiles(500), jain: 0.5, wasted: 0.0234, refusals: { ttl_expired: 7, evicted: 2 } },
+      tenants: [group("noisy", 4000), group("quiet", 100)],
+      priorities: [group("100", 100), group("-10", 1200)],
+    };
+    const told = text([...runs(given, [60], [1])]);
+    const [head, first] = block(told, "Flow control at 60")
+      .slice(1)
+      .map((line) => line.split(/ {2,}/));
+    expect(head).toEqual([
+      ...["policy", "wait p50", "wait p90", "wait p99", "even", "wasted", "backlog tokens/s", "evicted", "ttl expired"],
+    ]);
+    expect(first).toEqual(["round-robin", "250 ms", "500 ms", "550 ms", "0.50", "2.3 %", "1,200", "2", "7"]);
+    for (const sort of ["tenant", "priority"])
+      for (const figure of ["TTFT p50", "TTFT p90", "TTFT p99", "wait p90", "served tokens/s"])
+        expect(told).toContain(`\n${figure} by ${sort} at 60 requests/s\n`);
+    expect(told).toMatch(/^wasted +share of the computed tokens/m);
+    expect(text([...runs({ ...given, wait: NO_TIMES }, [60], [1])])).not.toMatch(/by tenant|Flow control|wasted/);
+    expect(text([...runs({ ...given, tenants: [group("one", 5)] }, [60], [1])])).not.toContain("by tenant");
   });
 
   it("names the requests before the measurement as a warm-up", () => {

@@ -1,16 +1,24 @@
 import { counted, grouped, listed } from "../../base/document/words.ts";
 import { figureText, NO_FIGURE, wrapped } from "./figure-text.ts";
+import { flowBlocks, kindBlocks, medians } from "./group-tables.ts";
 import { timeText } from "./progress.ts";
-import { behindText, keepsUp, type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
+import {
+  anyFlowControl,
+  behindText,
+  EQUAL_WITHIN,
+  keepsUp,
+  type RunResult,
+  type StudiedWorkload,
+  type Study,
+  spread,
+} from "./result.ts";
 import type { PlanSize } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
-import { type Cell, crossTable, nameText, policyTable } from "./study-table.ts";
+import { crossTable, nameText, policyTable } from "./study-table.ts";
 
 /** Limits of a line's width in characters; within them, the width of the terminal counts. */
 const NARROWEST = 60;
 const WIDEST = 120;
-/** The most kinds in a table; `--json` and the report have all of them. */
-const MAX_KINDS = 10;
 /** Simulated requests per second of one core, as `sluice simulate` prints them at its end; only for the estimate. */
 const USUAL_SPEED = 4000;
 
@@ -77,7 +85,8 @@ function workloadBlocks(study: Study, workload: StudiedWorkload, width: number):
       ...crossTable("policy", medians(cells), "time", width),
     ]);
   }
-  return [...blocks, ...kindBlocks(top, rate, unit, width)];
+  const at = `at ${rate} ${unit}`;
+  return [...blocks, ...kindBlocks(top, at, width), ...flowBlocks(policies, top, at, width)];
 }
 
 /** The highest rate with runs of all policies, else the highest rate. */
@@ -169,55 +178,25 @@ function bestText(
 }
 
 /**
- * Whether chance may have decided the order of two figures: their ranges meet, or with one seed they differ by less than 5 %.
+ * Whether chance may have decided the order of two figures: their ranges meet, or with one seed they differ by less than
+ * `EQUAL_WITHIN`.
  */
 function overlap(some: readonly number[], others: readonly number[]): boolean {
-  const near = some.length > 1 && others.length > 1 ? 1 : 1.05;
+  const near = some.length > 1 && others.length > 1 ? 1 : EQUAL_WITHIN;
   const [a, b] = [spread(some), spread(others)];
   return a.min <= b.max * near && b.min <= a.max * near;
 }
 
-function kindBlocks(runs: readonly RunResult[], rate: number, unit: string, width: number): (readonly string[])[] {
-  const requests = new Map<string, number>();
-  for (const { kinds } of runs)
-    for (const { kind, requests: more } of kinds) requests.set(kind, (requests.get(kind) ?? 0) + more);
-  if (requests.size === 0) return [];
-  const busiest = [...requests].sort(([, a], [, b]) => b - a).slice(0, MAX_KINDS);
-  const shown = new Set(busiest.map(([kind]) => kind));
-  const cells = runs.flatMap((run) =>
-    run.kinds.filter(({ kind }) => shown.has(kind)).map((result) => ({ row: run.policy, column: result.kind, result })),
-  );
-  const of = requests.size > shown.size ? `, the ${shown.size} busiest of ${requests.size}` : "";
-  const table = (
-    title: string,
-    value: (cell: (typeof cells)[number]) => number,
-    figure: "time" | "count",
-  ): string[] => {
-    const ordered = busiest.flatMap(([kind]) => cells.filter(({ column }) => column === kind));
-    const valued = ordered.map((cell) => ({ row: cell.row, column: cell.column, value: value(cell) }));
-    return [...wrapped(title, width), ...crossTable("policy", medians(valued), figure, width)];
-  };
-  const rejected = cells.some(({ result }) => result.rejected > 0);
-  return [
-    table(`TTFT p90 by kind of request at ${rate} ${unit}${of}`, ({ result }) => result.ttft.p90, "time"),
-    ...(rejected ? [table(`rejected, by kind of request${of}`, ({ result }) => result.rejected, "count")] : []),
-  ];
-}
-
-/** One cell for the seeds of each row and column. */
-function medians(values: readonly { readonly row: string; readonly column: string; readonly value: number }[]): Cell[] {
-  const groups = new Map<string, { row: string; column: string; values: number[] }>();
-  for (const { row, column, value } of values) {
-    const key = JSON.stringify([row, column]);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, { row, column, values: [value] });
-    else group.values.push(value);
-  }
-  return [...groups.values()].map(({ row, column, values: all }) => ({ row, column, spread: spread(all) }));
-}
+/** The terms of the tables of flow control. */
+const FLOW_WORDS: readonly (readonly [string, string])[] = [
+  ["wait", "time in flow control, of the requests that went on to a server"],
+  ["even", "Jain's index over the tokens that the tenants got: 1 = all got the same"],
+  ["wasted", "share of the computed tokens whose requests were evicted"],
+  ["backlog", "tokens/s of prompts and answers of requests with a priority below 0"],
+];
 
 /** The terms of the tables. */
-function legend({ policies }: Study, width: number): string[] {
+function legend({ policies, runs }: Study, width: number): string[] {
   const first = nameText(policies[0]!.name);
   const words: readonly (readonly [string, string])[] = [
     ["TTFT", "time from a request's arrival to its first token; p90: nine in ten are quicker"],
@@ -230,6 +209,7 @@ function legend({ policies }: Study, width: number): string[] {
     ["hits", "share of the prompts' tokens that a cache held"],
     ["max/mean", "load of the busiest server by that of the average one; 1 = even"],
     ["rejected", "requests that were refused; --json and --html tell more"],
+    ...(anyFlowControl(runs) ? FLOW_WORDS : []),
   ];
   const left = Math.max(...words.map(([word]) => word.length)) + 2;
   return words.flatMap(([word, meaning]) =>

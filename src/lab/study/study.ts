@@ -115,17 +115,29 @@ export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Pro
 
 /** Seed by seed at each rate, so an interrupted study has all policies at its last rate. */
 async function plannedRuns({ workloads, policies, seeds }: StudyPlan): Promise<PlannedRun[]> {
-  const configs = new Map<Policy, EffectiveConfig>();
-  for (const policy of policies)
-    if (policy.source !== undefined) configs.set(policy, await playable(policy.name, policy.source));
+  const configs = new Map<ConfigSource, EffectiveConfig>();
+  for (const { definition } of workloads)
+    for (const policy of policies) {
+      const source = sourceFor(policy, definition);
+      if (source !== undefined && !configs.has(source)) configs.set(source, await playable(policy.name, source));
+    }
   return workloads.flatMap((workload) => {
     const expected = expectedRequests(workload);
     return workload.rates.flatMap((rate, i) =>
       seeds.flatMap((seed) =>
-        policies.map((policy) => ({ workload, rate, seed, policy, config: configs.get(policy), weight: expected[i]! })),
+        policies.map((policy) => {
+          const source = sourceFor(policy, workload.definition);
+          const config = source === undefined ? undefined : configs.get(source);
+          return { workload, rate, seed, policy, config, weight: expected[i]! };
+        }),
       ),
     );
   });
+}
+
+/** The configuration of a policy for the servers of a workload; undefined = the policy has a rule. */
+function sourceFor({ source, disaggregated }: Policy, { prefillShare }: WorkloadDefinition): ConfigSource | undefined {
+  return prefillShare === undefined ? source : (disaggregated ?? source);
 }
 
 /** @throws SluiceError for a faulty configuration; FLAG_VALUE for plugins that virtual time cannot wait for */
@@ -152,7 +164,10 @@ async function playable(policy: string, source: ConfigSource): Promise<Effective
  * measurement repeats the run, so a long one would take too long.
  */
 async function studySpeed(planned: readonly PlannedRun[], signal: AbortSignal | undefined): Promise<Speed | undefined> {
-  const candidates = planned.filter(({ config }) => config !== undefined).sort((a, b) => b.weight - a.weight);
+  // A run with queues or with stages cannot be repeated without a scheduler.
+  const repeatable = ({ config, workload }: PlannedRun): boolean =>
+    config !== undefined && config.flowControl === undefined && workload.definition.prefillShare === undefined;
+  const candidates = planned.filter(repeatable).sort((a, b) => b.weight - a.weight);
   const one = candidates.find(({ weight }) => weight <= SPEED_REQUESTS) ?? candidates.at(-1);
   return one && speedOf(() => runOptions(one.workload, one.rate, one.seed), one.config!, signal);
 }
@@ -182,11 +197,12 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
     ...preset.config,
     ...(definition.loraSlots === undefined ? {} : { maxLoras: definition.loraSlots }),
   };
-  const { warmUp } = definition;
+  const { warmUp, serversAtMs, prefillShare } = definition;
   return {
     workload: definition.make({ rate, durationMs, servers, warmUp }),
     engine: (_, parts) => new BatchingEngine({ config, ...parts }),
     ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
+    ...{ serversAtMs, prefillShare },
   };
 }
 

@@ -5,10 +5,24 @@ export function quantiles(p90: number): Quantiles {
   return { p50: p90 / 2, p90, p99: p90 * 1.1, mean: p90 / 1.8, max: p90 * 1.2 };
 }
 
+/** Times that no request has. */
+export const NO_TIMES: Quantiles = {
+  p50: Number.NaN,
+  p90: Number.NaN,
+  p99: Number.NaN,
+  mean: Number.NaN,
+  max: Number.NaN,
+};
+
+/** What a run without tenants, priorities and flow control has of them. */
+export const NO_FLOW = {
+  ...{ tenants: [], priorities: [], wait: NO_TIMES, jain: Number.NaN, wasted: 0, refusals: {} },
+} as const;
+
 export function kindOf(kind: string, p90: number, more: Partial<KindResult> = {}): KindResult {
   return {
     ...{ kind, requests: 100, finished: 100, rejected: 0, outputTokens: 1000 },
-    ...{ ttft: quantiles(p90), e2e: quantiles(p90 * 3) },
+    ...{ ttft: quantiles(p90), e2e: quantiles(p90 * 3), wait: NO_TIMES, servedPerSecond: 2000 },
     ...more,
   };
 }
@@ -32,6 +46,7 @@ export function runOf(
       kinds: [],
       servers: [],
       samples: [],
+      ...NO_FLOW,
     },
     ...{ events: 1000, seconds: 1 },
     ...more,

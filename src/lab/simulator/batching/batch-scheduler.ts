@@ -153,12 +153,14 @@ export class BatchScheduler {
   /** Starts a waiting sequence if there are enough blocks for the tokens that the budget allows. */
   #start(sequence: BatchSequence): boolean {
     const { blockSize } = this.#config;
-    const whole = sequence.known <= this.#budget;
+    const whole = sequence.comesComputed || sequence.known <= this.#budget;
     if (whole && this.#blocked?.sequence === sequence && this.#blocked.changes === this.pool.changes) return false;
     const hits = this.#lookUp(sequence);
     const cached = hits * blockSize;
-    const tokens = Math.min(sequence.known - cached, this.#budget);
-    const blocks = Math.ceil((cached + tokens) / blockSize) - hits;
+    // Keys and values that come from another server need blocks and no computation, but for the last token.
+    const there = sequence.comesComputed ? sequence.known - 1 : cached;
+    const tokens = Math.min(sequence.known - there, this.#budget);
+    const blocks = Math.ceil((there + tokens) / blockSize) - hits;
     let needed = blocks;
     for (const block of this.#found) if (!this.pool.held(block)) needed++;
     if (needed > this.pool.available) {
@@ -175,7 +177,7 @@ export class BatchScheduler {
     }
     sequence.room = cached;
     sequence.findable = hits;
-    sequence.computed = cached;
+    sequence.computed = there;
     sequence.prompt = sequence.known;
     sequence.state = "running";
     this.#running.push(sequence);
@@ -315,6 +317,12 @@ export class BatchSequence extends Sequence {
   limit = 0;
   /** Number of times that it lost its blocks. */
   preemptions = 0;
+
+  /** Whether another server computes its prompt. After a preemption it has to be computed here. */
+  get comesComputed(): boolean {
+    return this.remotePrefill && this.preemptions === 0;
+  }
+
   declare before: BatchSequence | undefined;
   declare after: BatchSequence | undefined;
 }

@@ -26,7 +26,7 @@ interface BatchingParts {
  * at its start; its tokens appear at its end. Arrivals during a step are considered at its end. An idle engine starts at once
  * and holds no timer. It draws all chance from `random` in the order of submission: equal seeds and equal submissions give
  * equal times. Two things differ from vLLM. A step takes as long as its formula says, without overlap of scheduling. And a
- * prompt with remote prefill is computed like any other.
+ * prompt with remote prefill is there at once, but for its last token: the transfer takes no time.
  */
 export class BatchingEngine implements ModelEngine {
   readonly config: BatchingConfig;
@@ -174,11 +174,16 @@ export class BatchingEngine implements ModelEngine {
   #start(sequence: BatchSequence, now: number): void {
     sequence.startedAt = now;
     sequence.cachedTokens = sequence.computed;
+    // What another server computed is no hit of this cache.
+    if (!sequence.remotePrefill) this.#countPrompt(sequence);
+    this.#observer?.onStart?.(sequence);
+    sequence.listener.onStart?.(sequence);
+  }
+
+  #countPrompt(sequence: BatchSequence): void {
     this.counters.promptTokens += sequence.promptTokens;
     this.counters.prefixQueries += sequence.promptTokens;
     this.counters.prefixHits += sequence.cachedTokens;
-    this.#observer?.onStart?.(sequence);
-    sequence.listener.onStart?.(sequence);
   }
 
   /** The end of a step: tokens appear, then the next step begins. */

@@ -10,7 +10,7 @@ import { WORKLOADS, workloadNamed } from "./catalogue.ts";
 
 const KINDS = 64;
 /** Of these, what comes next depends on answers. */
-const WAITING = ["realtime-and-batch", "conversations", "agents"];
+const WAITING = ["realtime-and-batch", "realtime-with-batch", "conversations", "agents"];
 /** Without those that send the same as `staleness-0s`. */
 const DISTINCT = WORKLOADS.filter(({ name, metricsLagMs = 0 }) => !name.startsWith("staleness") || metricsLagMs === 0);
 const OPEN_LOOP = DISTINCT.filter(({ name }) => !WAITING.includes(name));
@@ -44,6 +44,7 @@ describe("the catalogue of workloads", () => {
         "hot-document",
         "tenants-fresh",
       ],
+      ...["noisy-neighbour", "priority-mix", "realtime-with-batch", "burst", "scale-from-zero", "disaggregated"],
     ]);
     for (const workload of WORKLOADS) expect(workloadNamed(workload.name)).toBe(workload);
     expect(workloadNamed("none")).toBeUndefined();

@@ -1,13 +1,18 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
 import { AGENTS } from "./agents.ts";
 import { B2B_SAAS, STALENESS } from "./b2b-saas.ts";
+import { BURST } from "./burst.ts";
 import { BURSTS } from "./bursts.ts";
 import { CONVERSATIONS } from "./conversations.ts";
+import { DISAGGREGATED } from "./disaggregated.ts";
 import { HOT_DOCUMENT, HOT_PREFIX } from "./hot-prefix.ts";
 import { LONG_DOCUMENTS } from "./long-documents.ts";
 import { LORA_TIERS } from "./lora-tiers.ts";
 import { LOW_PREFIX_SHARE } from "./low-prefix-share.ts";
-import { REALTIME_AND_BATCH } from "./realtime-and-batch.ts";
+import { NOISY_NEIGHBOUR } from "./noisy-neighbour.ts";
+import { PRIORITY_MIX } from "./priority-mix.ts";
+import { REALTIME_AND_BATCH, REALTIME_WITH_BATCH } from "./realtime-and-batch.ts";
+import { SCALE_FROM_ZERO } from "./scale-from-zero.ts";
 import { TENANTS_FRESH, TENANTS_OVERLOAD } from "./tenants.ts";
 import { WORKING_SETS } from "./working-sets.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
@@ -28,6 +33,12 @@ export const WORKLOADS: readonly WorkloadDefinition[] = [
   ...WORKING_SETS,
   HOT_DOCUMENT,
   TENANTS_FRESH,
+  NOISY_NEIGHBOUR,
+  PRIORITY_MIX,
+  REALTIME_WITH_BATCH,
+  BURST,
+  SCALE_FROM_ZERO,
+  DISAGGREGATED,
 ].map(checked);
 
 /** The workload of that name; undefined when there is none. */

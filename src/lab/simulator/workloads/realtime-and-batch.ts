@@ -1,5 +1,6 @@
 import { poissonArrivals } from "./arrivals.ts";
 import { drawTokens, numberedRandom, type TokenLengths } from "./draws.ts";
+import { FLOW_POLICIES } from "./flow-policies.ts";
 import { joined, randomText } from "./prompt-text.ts";
 import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadRequest, WorkloadSettings } from "./workload.ts";
 
@@ -31,19 +32,35 @@ export const REALTIME_AND_BATCH: WorkloadDefinition = {
   servers: 8,
   preset: "qwen3-32b-2xh100",
   durationMs: 45_000,
-  make: realtimeAndBatch,
+  make: (settings) => realtimeAndBatch(settings, {}, { priority: BATCH_PRIORITY }),
 };
 
-function realtimeAndBatch({ rate, durationMs, servers }: WorkloadSettings): Workload {
+/**
+ * The same traffic with the priorities and fairness IDs that flow control needs. An evicted request of the backlog comes back
+ * as a refused one does.
+ */
+export const REALTIME_WITH_BATCH: WorkloadDefinition = {
+  ...REALTIME_AND_BATCH,
+  name: "realtime-with-batch",
+  about:
+    "the traffic of `realtime-and-batch` with priorities 100 and -10: shows what flow control and eviction do for realtime, and what they leave for the backlog",
+  policies: FLOW_POLICIES,
+  make: (settings) =>
+    realtimeAndBatch(settings, { priority: 100, tenant: "realtime" }, { priority: -10, tenant: "batch" }),
+};
+
+type Class = Pick<WorkloadRequest, "priority" | "tenant">;
+
+function realtimeAndBatch({ rate, durationMs, servers }: WorkloadSettings, realtime: Class, batch: Class): Workload {
   return {
     start(port) {
       const { random } = port;
-      const backlog = new Backlog(port, durationMs, random.below(2 ** 32));
+      const backlog = new Backlog(port, durationMs, random.below(2 ** 32), batch);
       const system = randomText(random, SYSTEM_TOKENS);
       backlog.open(BATCH_PER_SERVER * servers, Math.min(RAMP_MS, durationMs));
       poissonArrivals(port, rate, durationMs, () => {
         const prompt = joined(system, randomText(random, drawTokens(random, QUESTION)));
-        port.send({ prompt, outputTokens: drawTokens(random, ANSWER), kind: "realtime" });
+        port.send({ prompt, outputTokens: drawTokens(random, ANSWER), kind: "realtime", ...realtime });
       });
     },
   };
@@ -54,12 +71,14 @@ class Backlog {
   readonly #port: WorkloadPort;
   readonly #untilMs: number;
   readonly #base: number;
+  readonly #batch: Class;
   #sent = 0;
 
-  constructor(port: WorkloadPort, untilMs: number, base: number) {
+  constructor(port: WorkloadPort, untilMs: number, base: number, batch: Class) {
     this.#port = port;
     this.#untilMs = untilMs;
     this.#base = base;
+    this.#batch = batch;
   }
 
   /** Sends `count` requests within `ms` milliseconds, evenly. Afterwards that many are always in flight. */
@@ -74,7 +93,7 @@ class Backlog {
     const prompt = randomText(random, drawTokens(random, BATCH_QUESTION));
     const outputTokens = drawTokens(random, BATCH_ANSWER);
     const pause = PAUSE_MS * (1 + random.next());
-    this.#try({ prompt, outputTokens, priority: BATCH_PRIORITY, kind: "batch" }, pause);
+    this.#try({ prompt, outputTokens, ...this.#batch, kind: "batch" }, pause);
   }
 
   #try(request: WorkloadRequest, pause: number): void {

@@ -93,5 +93,11 @@ export interface WorkloadDefinition {
   readonly durationMs: number;
   /** Traffic before the measurement, at every rate; absent = the servers begin with empty caches. */
   readonly warmUp?: WarmUp | undefined;
+  /** Milliseconds after which the pool has its servers; before that it is empty. Absent = from the start. */
+  readonly serversAtMs?: number | undefined;
+  /** Share of the servers that only compute prompts, above 0 and below 1; the others only generate. Absent = each does both. */
+  readonly prefillShare?: number | undefined;
+  /** Names of the policies that are compared without `--policy`; absent = the usual ones. */
+  readonly policies?: readonly string[] | undefined;
   make(settings: WorkloadSettings): Workload;
 }

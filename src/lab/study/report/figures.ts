@@ -1,10 +1,12 @@
-import type { KindResult, RunResult } from "../result.ts";
+import { backlogPerSecond, EQUAL_WITHIN, type KindResult, type RunResult } from "../result.ts";
 
 /** A measured quantity of a run, and its good direction. */
 export interface Figure<Of = RunResult> {
   readonly name: string;
   readonly unit: Unit;
   readonly better: "less" | "more";
+  /** Shown only if it is above 0 for some policy. */
+  readonly unlessZero?: true;
   of(result: Of): number;
 }
 
@@ -19,6 +21,8 @@ export const LOAD_SPREAD: Figure = {
   ...{ name: "Max/mean load", unit: "ratio", better: "less" },
   of: (run) => run.maxToMeanLoad,
 };
+/** Where the figure is not 0 for any policy. */
+const unlessZero = true;
 const REJECTED: Figure = { name: "Rejected", unit: "count", better: "less", of: (run) => run.rejected };
 
 /** All figures in the order of the tables. */
@@ -34,7 +38,13 @@ export const FIGURES: readonly Figure[] = [
   LOAD_SPREAD,
   REJECTED,
   { name: "Preemptions", unit: "count", better: "less", of: (run) => run.preemptions },
-  { name: "Adapter loads", unit: "count", better: "less", of: (run) => run.adapterLoads },
+  { name: "Adapter loads", unit: "count", better: "less", unlessZero, of: (run) => run.adapterLoads },
+  { name: "Queue wait p50", unit: "ms", better: "less", unlessZero, of: (run) => run.wait.p50 },
+  { name: "Queue wait p90", unit: "ms", better: "less", unlessZero, of: (run) => run.wait.p90 },
+  { name: "Queue wait p99", unit: "ms", better: "less", unlessZero, of: (run) => run.wait.p99 },
+  { name: "Jain index of tenants", unit: "ratio", better: "more", unlessZero, of: (run) => run.jain },
+  { name: "Wasted tokens", unit: "share", better: "less", unlessZero, of: (run) => run.wasted },
+  { name: "Backlog tokens/s", unit: "tokens/s", better: "more", unlessZero, of: backlogPerSecond },
 ];
 
 /** The figures of each kind of requests, in the order of the tables. */
@@ -46,6 +56,8 @@ export const KIND_FIGURES: readonly Figure<KindResult>[] = [
   { name: "Finished", unit: "count", better: "more", of: (kind) => kind.finished },
   { name: "Rejected", unit: "count", better: "less", of: (kind) => kind.rejected },
   { name: "Output tokens", unit: "tokens", better: "more", of: (kind) => kind.outputTokens },
+  { name: "Queue wait p90", unit: "ms", better: "less", unlessZero, of: (kind) => kind.wait.p90 },
+  { name: "Served tokens/s", unit: "tokens/s", better: "more", of: (kind) => kind.servedPerSecond },
 ];
 
 /** The unit of a figure. */
@@ -84,8 +96,8 @@ export function advantage(factor: number): string {
   return `${Math.round((factor - 1) * 100)} %`;
 }
 
-/** Two figures with a smaller factor between them count as equal: 1 %. */
-const SAME = 1.01;
+/** The advantage below which two figures count as equal, for sentences. */
+export const EQUAL_SHARE = advantage(EQUAL_WITHIN);
 
 /** The comparison of two figures. */
 interface Standing {
@@ -101,6 +113,6 @@ export function standing(one: number, other: number, better: "less" | "more"): S
   if (one === other) return { ahead: false, equal: true, factor: 1 };
   if (!(one > 0 && other > 0 && Number.isFinite(one) && Number.isFinite(other))) return undefined;
   const factor = Math.max(one, other) / Math.min(one, other);
-  const equal = factor < SAME;
+  const equal = factor < EQUAL_WITHIN;
   return { ahead: !equal && (better === "less" ? one < other : one > other), equal, factor };
 }

@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { counted } from "../../../base/document/words.ts";
 import type { StudiedWorkload, Study } from "../result.ts";
-import { formatted, number } from "./figures.ts";
+import { EQUAL_SHARE, formatted, number } from "./figures.ts";
 import { type Html, html, scriptData, trusted } from "./html.ts";
 import { loadPlots, type Plot, rangePlots } from "./plots-data.ts";
 import { StudyIndex, spreadOf } from "./study-index.ts";
-import { glanceTable, kindTable, legend, rateTable } from "./tables.ts";
+import { glanceTable, groupingsOf, groupTable, legend, rateTable } from "./tables.ts";
 import { overall, type PolicyVerdict, verdicts } from "./verdicts.ts";
 
 const NOTHING = html``;
@@ -73,9 +73,14 @@ function figureTables(index: StudyIndex, workload: StudiedWorkload): Html {
   const others = index.rates(workload).filter((rate) => rate !== top);
   const details = html`<details><summary>The other rates: ${others.map(number).join(", ")} ${workload.rateUnit}</summary>
 ${others.map((rate) => rateTable(index, workload, rate))}</details>\n`;
-  const kinds = kindTable(index, workload, top);
+  const groups = groupingsOf(index, workload).map((grouping) => {
+    const table = groupTable(index, workload, top, grouping);
+    return table === undefined
+      ? NOTHING
+      : html`<h3>By ${grouping.name === "kind" ? "kind of request" : grouping.name}</h3>\n${table}`;
+  });
   return html`<h3>Figures</h3>
-${rateTable(index, workload, top)}${others.length === 0 ? NOTHING : details}${kinds === undefined ? NOTHING : html`<h3>By kind of request</h3>\n${kinds}`}`;
+${rateTable(index, workload, top)}${others.length === 0 ? NOTHING : details}${groups}`;
 }
 
 function section(index: StudyIndex, workload: StudiedWorkload, verdict: PolicyVerdict, plots: Plots): Html {
@@ -108,7 +113,7 @@ ${glanceTable(index)}
 <h3>Policies</h3>
 <dl class="policies">${policies.map(({ name, about }) => html`<dt>${name}</dt><dd>${about}</dd>`)}</dl>
 ${legend(index.study)}
-<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; each comparison says how many seeds agree. Two policies whose ranges over the seeds meet count as equal, and one seed shows no small differences: take more (--seeds). In the plots a line is the median, its band the least to the most of the seeds.</p>
+<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; each comparison says how many seeds agree. Medians within ${EQUAL_SHARE} of each other count as equal. One seed shows no small differences: take more (--seeds). In the plots a line is the median, its band the least to the most of the seeds.</p>
 </header>
 `;
 }
@@ -211,9 +216,9 @@ export function contentSecurityPolicy({ scripts, styles }: Assets): string {
 export const LEFT_OUT: readonly string[] = [
   "A step of an engine takes a time that is linear in what it computes (base, prompt tokens, context, sequences). The coefficients come from published figures; nothing was run on a GPU.",
   "Decisions take no virtual time, and neither do networks, gateways and tokenizers: real TTFTs are higher by theirs.",
-  "The servers of a workload are alike and healthy: none fails, restarts, slows down, or joins while requests arrive.",
-  "Speculative decoding, separate prefill and decode servers, KV caches outside the GPU and multimodal input do not take part.",
-  "Clients wait without a limit: no client cancels, times out, or tries again after a rejection.",
+  "The servers of a workload are alike and healthy: none fails, restarts or slows down. In scale-from-zero all join at one moment.",
+  "Speculative decoding, KV caches outside the GPU and multimodal input do not take part. Between prefill and decode servers, keys and values take no time.",
+  "Clients wait without a limit and never cancel. Only the backlogs of realtime-and-batch and realtime-with-batch try again after a rejection or an eviction.",
   "Prompts are synthetic text in which only shared prefixes matter; lengths are drawn from the workload's distribution, not from real traffic.",
   "Every request counts but those of a warm-up: those that drain at the end, too, and without a warm-up those that meet empty caches. Only the load spread is taken while requests arrive.",
 ];

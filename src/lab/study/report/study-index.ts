@@ -124,7 +124,7 @@ export class Scene {
       .sort((a, b) => this.median(a, TTFT_P90) - this.median(b, TTFT_P90));
   }
 
-  /** The distance of a policy from the best one, and the best one's name; undefined when no policy is more than 1 % better. */
+  /** The distance of a policy from the best one, and the best one's name; undefined when no policy is better by more than `EQUAL_WITHIN`. */
   behind(policy: string, policies: readonly StudiedPolicy[]): { factor: number; leader: string } | undefined {
     const [leader] = this.ranked(policies);
     if (leader === undefined || leader === policy) return undefined;

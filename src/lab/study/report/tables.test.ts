@@ -11,7 +11,9 @@ import {
 import type { KindResult, RunResult } from "../result.ts";
 import { formatted, type Unit } from "./figures.ts";
 import { StudyIndex } from "./study-index.ts";
-import { glanceTable, kindTable, rateTable } from "./tables.ts";
+import { glanceTable, groupingsOf, groupTable, rateTable } from "./tables.ts";
+
+const KINDS = { name: "kind", of: ({ kinds }: RunResult) => kinds };
 
 /** The cells of a table: rows by the text of their heads, in order; groups are rows, too. */
 function rowsOf(
@@ -100,12 +102,12 @@ describe("a table of figures", () => {
     const at = (policy: string, p90: number, given: Partial<RunResult> = {}) =>
       runResult({ workload: "b2b-saas", rate: 60, policy, seed: 1, ttft: quantiles(p90), ...given });
     const study = studyOf(
-      [at("a", 1000), at("b", 100, { hitRate: 0.3 }), at("c", 1040), at("d", 1001)],
+      [at("a", 1000), at("b", 100, { hitRate: 0.3 }), at("c", 1100), at("d", 1001)],
       ["a", "b", "c", "d"],
     );
     const rows = rowsOf(rateTable(new StudyIndex(study), study.workloads[0]!, 60).html);
     const against = (name: string) => rows.find(({ head }) => head === name)!.cells.map((cell) => cell.against);
-    expect(against("TTFT p90")).toEqual(["", "10x better", "4 % worse", "same"]);
+    expect(against("TTFT p90")).toEqual(["", "10x better", "10 % worse", "same"]);
     expect(against("Cache hit rate")).toEqual(["", "2.0x worse", "same", "same"]);
     expect(against("Preemptions")).toEqual(["", "", "", ""]);
   });
@@ -149,7 +151,7 @@ describe("a table of kinds", () => {
   it("holds every figure of every kind", () => {
     const study = fullStudy();
     const workload = study.workloads[1]!;
-    const rows = rowsOf(kindTable(new StudyIndex(study), workload, 40)!.html);
+    const rows = rowsOf(groupTable(new StudyIndex(study), workload, 40, KINDS)!.html);
     const figures: readonly (readonly [string, Unit, (kind: KindResult) => number])[] = [
       ["TTFT p50", "ms", (kind) => kind.ttft.p50],
       ["TTFT p90", "ms", (kind) => kind.ttft.p90],
@@ -158,6 +160,7 @@ describe("a table of kinds", () => {
       ["Finished", "count", (kind) => kind.finished],
       ["Rejected", "count", (kind) => kind.rejected],
       ["Output tokens", "tokens", (kind) => kind.outputTokens],
+      ["Served tokens/s", "tokens/s", (kind) => kind.servedPerSecond],
     ];
     expect(rows.map(({ head }) => head)).toEqual(figures.flatMap(([name]) => [name, "realtime", "batch"]));
     for (const [i, [, unit, of]] of figures.entries())
@@ -171,11 +174,34 @@ describe("a table of kinds", () => {
         }
   });
 
+  it("has tenants and priorities as well with flow control, where there are several", () => {
+    const given = { workload: "b2b-saas", rate: 60, policy: "default", seed: 1 };
+    const priorities = tenants(2).map((one, i) => ({ ...one, kind: String(-10 * i), wait: quantiles(50) }));
+    const groups = { tenants: tenants(1), priorities, refusals: { ttl_expired: 7 } };
+    const tables = (run: RunResult) => {
+      const index = new StudyIndex(studyOf([run], ["default"]));
+      return { index, names: groupingsOf(index, WORKLOAD).map(({ name }) => name) };
+    };
+    expect(tables(runResult({ ...given, ...groups })).names).toEqual(["kind"]);
+    const run = runResult({ ...given, ...groups, wait: quantiles(50), jain: 0.5, wasted: 0.02 });
+    const { index, names } = tables(run);
+    expect(names).toEqual(["kind", "priority"]);
+    const rows = rowsOf(groupTable(index, WORKLOAD, 60, groupingsOf(index, WORKLOAD)[1]!)!.html);
+    expect(rows.find(({ head }) => head === "Queue wait p90")).toBeDefined();
+    const figures = new Map(
+      rowsOf(rateTable(index, WORKLOAD, 60).html).map(({ head, cells }) => [head, cells[0]!.text] as const),
+    );
+    expect(figures.get("Jain index of tenants")).toBe("0.50");
+    expect(figures.get("Wasted tokens")).toBe("2 %");
+    expect(figures.get("Backlog tokens/s")).toBe("100");
+    expect(figures.get("Rejected: ttl expired")).toBe("7");
+  });
+
   it("has the figures that matter most where kinds are many, and is not there without kinds", () => {
     const study = fullStudy();
-    expect(kindTable(new StudyIndex(study), study.workloads[0]!, 60)).toBeUndefined();
+    expect(groupTable(new StudyIndex(study), study.workloads[0]!, 60, KINDS)).toBeUndefined();
     const runs = [runResult({ workload: "b2b-saas", rate: 60, policy: "default", seed: 1, kinds: tenants(40) })];
-    const rows = rowsOf(kindTable(new StudyIndex(studyOf(runs, ["default"])), WORKLOAD, 60)!.html);
+    const rows = rowsOf(groupTable(new StudyIndex(studyOf(runs, ["default"])), WORKLOAD, 60, KINDS)!.html);
     const names = tenants(40).map(({ kind }) => kind);
     expect(rows.map(({ head }) => head)).toEqual(
       ["TTFT p90", "Finished", "Rejected"].flatMap((name) => [name, ...names]),

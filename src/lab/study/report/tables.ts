@@ -1,4 +1,11 @@
-import type { KindResult, Spread, StudiedWorkload, Study } from "../result.ts";
+import {
+  anyFlowControl,
+  type KindResult,
+  type RunResult,
+  type Spread,
+  type StudiedWorkload,
+  type Study,
+} from "../result.ts";
 import {
   advantage,
   FIGURES,
@@ -72,14 +79,24 @@ ${bodies}</table></div>
 
 /** Leaves out rows without information, such as adapter loads when no policy loads an adapter. */
 function worthShowing({ figure, spreads }: Row): boolean {
-  return figure.name !== "Adapter loads" || spreads.some(({ max }) => max > 0);
+  return figure.unlessZero === undefined || spreads.some(({ max, min }) => max > 0 || min > 0);
+}
+
+/** A row for each reason of refusals. */
+function refusalRows(index: StudyIndex, workload: StudiedWorkload, rate: number): readonly Figure[] {
+  const runs = index.runsOf(workload).filter((run) => run.rate === rate);
+  const reasons = [...new Set(runs.flatMap(({ refusals }) => Object.keys(refusals)))].sort();
+  return reasons.map((reason) => ({
+    ...{ name: `Rejected: ${reason.replaceAll("_", " ")}`, unit: "count", better: "less" },
+    of: ({ refusals }) => refusals[reason] ?? 0,
+  }));
 }
 
 /** Every figure of every policy at one rate. */
 export function rateTable(index: StudyIndex, workload: StudiedWorkload, rate: number): Html {
   const { policies } = index.study;
   const eligible = policies.map(({ name }) => index.runs(workload, rate, name).some(({ finished }) => finished > 0));
-  const rows = FIGURES.map((figure): Row => {
+  const rows = [...FIGURES, ...refusalRows(index, workload, rate)].map((figure): Row => {
     const spreads = policies.map(({ name }) => index.spread(workload, rate, name, figure));
     return { figure: figure as Figure<never>, spreads, eligible };
   });
@@ -88,31 +105,58 @@ export function rateTable(index: StudyIndex, workload: StudiedWorkload, rate: nu
   return table(caption, "Median over seeds", index.study, [body]);
 }
 
-/** The kinds in the runs of a workload, in the order of their first appearance. */
-function kindsOf(index: StudyIndex, workload: StudiedWorkload): string[] {
-  return [...new Set(index.runsOf(workload).flatMap(({ kinds }) => kinds.map(({ kind }) => kind)))];
+/** A sort of groups of requests, and where a run has their results. */
+export interface Grouping {
+  /** Such as `kind`. */
+  readonly name: string;
+  of(run: RunResult): readonly KindResult[];
 }
 
-/** The results of each kind of requests at one rate: a group of rows for each figure; undefined without kinds. */
-export function kindTable(index: StudyIndex, workload: StudiedWorkload, rate: number): Html | undefined {
+/** The groupings of a workload that say something: tenants and priorities only with flow control, and if there are several. */
+export function groupingsOf(index: StudyIndex, workload: StudiedWorkload): readonly Grouping[] {
+  const runs = index.runsOf(workload);
+  const kinds: Grouping = { name: "kind", of: (run) => run.kinds };
+  const further: readonly Grouping[] = [
+    { name: "tenant", of: (run) => run.tenants },
+    { name: "priority", of: (run) => run.priorities },
+  ];
+  return [kinds, ...(anyFlowControl(runs) ? further.filter(({ of }) => runs.some((run) => of(run).length > 1)) : [])];
+}
+
+/** The groups in the runs of a workload, in the order of their first appearance. */
+function groupsOf(index: StudyIndex, workload: StudiedWorkload, { of }: Grouping): string[] {
+  return [...new Set(index.runsOf(workload).flatMap((run) => of(run).map(({ kind }) => kind)))];
+}
+
+/** The results of each group of requests at one rate: rows for each figure; undefined without groups. */
+export function groupTable(
+  index: StudyIndex,
+  workload: StudiedWorkload,
+  rate: number,
+  grouping: Grouping,
+): Html | undefined {
   const { policies } = index.study;
-  const kinds = kindsOf(index, workload);
-  if (kinds.length === 0) return undefined;
-  const figures = kinds.length < MANY_KINDS ? KIND_FIGURES : FEW_FIGURES;
-  const found = (policy: string, kind: string): KindResult[] =>
-    index.runs(workload, rate, policy).flatMap(({ kinds }) => kinds.filter((one) => one.kind === kind));
+  const groups = groupsOf(index, workload, grouping);
+  if (groups.length === 0) return undefined;
+  const figures = groups.length < MANY_KINDS ? KIND_FIGURES : FEW_FIGURES;
+  const found = (policy: string, group: string): KindResult[] =>
+    index.runs(workload, rate, policy).flatMap((run) => grouping.of(run).filter(({ kind }) => kind === group));
   const bodies = figures.map((figure) => {
-    const rows = kinds.map((kind) => {
-      const results = policies.map(({ name }) => found(name, kind));
-      return row(kind, {
-        figure: figure as Figure<never>,
-        spreads: results.map((of) => spreadOf(of.map((result) => figure.of(result)))),
-        eligible: results.map((of) => of.some(({ finished }) => finished > 0)),
-      });
-    });
-    return html`<tbody><tr class="group"><th scope="rowgroup">${figure.name}</th>${policies.map(() => html`<td></td>`)}</tr>${rows}</tbody>\n`;
+    const rows = groups
+      .map((group): Row & { readonly group: string } => {
+        const results = policies.map(({ name }) => found(name, group));
+        return {
+          group,
+          figure: figure as Figure<never>,
+          spreads: results.map((of) => spreadOf(of.map((result) => figure.of(result)))),
+          eligible: results.map((of) => of.some(({ finished }) => finished > 0)),
+        };
+      })
+      .filter(worthShowing);
+    if (rows.length === 0) return NOTHING;
+    return html`<tbody><tr class="group"><th scope="rowgroup">${figure.name}</th>${policies.map(() => html`<td></td>`)}</tr>${rows.map((data) => row(data.group, data))}</tbody>\n`;
   });
-  const caption = `${workload.name} by kind at ${number(rate)} ${workload.rateUnit}`;
+  const caption = `${workload.name} by ${grouping.name} at ${number(rate)} ${workload.rateUnit}`;
   return table(caption, "Median over seeds", index.study, bodies);
 }
 
@@ -134,5 +178,6 @@ export function legend(study: Study): Html {
   const first = study.policies[0]?.name ?? "";
   return html`<p class="note">In each cell: the median over seeds; below it the least and the most of the seeds, where they differ, and its ratio to ${first}.
 <em>best</em> marks the best median. ${NO_NUMBER} means that there is no figure because no request finished; it counts as the most.
-TTFT: from arrival to the first token; e2e: to the last; TPOT: per token behind the first. Max/mean load: requests at the busiest server by those at the mean one, 1 = even.</p>`;
+TTFT: from arrival to the first token; e2e: to the last; TPOT: per token behind the first. Max/mean load: requests at the busiest server by those at the mean one, 1 = even.
+Queue wait: time in flow control. Jain index: over the tokens that the tenants got, 1 = even. Wasted: computed tokens whose requests were evicted. Backlog: priorities below 0.</p>`;
 }

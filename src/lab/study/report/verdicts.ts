@@ -1,5 +1,5 @@
 import { behindText, keepsUp, type StudiedPolicy, type Study } from "../result.ts";
-import { advantage, E2E_P90, formatted, standing, THROUGHPUT, TTFT_P90 } from "./figures.ts";
+import { advantage, E2E_P90, EQUAL_SHARE, formatted, standing, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { Scene, StudyIndex } from "./study-index.ts";
 
 /** The result of a study for one workload, in plain sentences. */
@@ -27,7 +27,7 @@ function throughput(scene: Scene, ours: string, theirs: string): string {
   const stands = standing(scene.median(ours, THROUGHPUT), scene.median(theirs, THROUGHPUT), "more");
   if (stands === undefined) return "";
   if (stands.equal)
-    return ` Output tokens/s are the same within 1 % (${scene.shown(ours, THROUGHPUT)} and ${scene.shown(theirs, THROUGHPUT)}).`;
+    return ` Output tokens/s are the same within ${EQUAL_SHARE} (${scene.shown(ours, THROUGHPUT)} and ${scene.shown(theirs, THROUGHPUT)}).`;
   const [one, of] = stands.ahead
     ? [ours, `${scene.shown(ours, THROUGHPUT)} against ${scene.shown(theirs, THROUGHPUT)}`]
     : [theirs, `${scene.shown(theirs, THROUGHPUT)} against ${scene.shown(ours, THROUGHPUT)}`];
@@ -51,7 +51,7 @@ function comparison(scene: Scene, ours: string, theirs: string): string {
   const stands = standing(scene.median(ours, TTFT_P90), scene.median(theirs, TTFT_P90), "less");
   if (stands === undefined) return `At ${scene.at} TTFT p90 is ${a} under ${ours} and ${b} under ${theirs}.${rest}`;
   if (stands.equal)
-    return `At ${scene.at} ${ours} and ${theirs} are within 1 % of each other: TTFT p90 ${a} and ${b}.${rest}`;
+    return `At ${scene.at} ${ours} and ${theirs} are within ${EQUAL_SHARE} of each other: TTFT p90 ${a} and ${b}.${rest}`;
   const by = advantage(stands.factor);
   const answers = wholeAnswers(scene, ours, theirs, stands.ahead);
   return stands.ahead
@@ -69,7 +69,7 @@ function headline(scene: Scene, policies: readonly StudiedPolicy[]): string {
   const stands = standing(scene.median(best, TTFT_P90), scene.median(next, TTFT_P90), "less");
   const lead =
     stands === undefined || stands.equal
-      ? `with ${next} within 1 % of it (${scene.shown(next, TTFT_P90)})`
+      ? `with ${next} within ${EQUAL_SHARE} of it (${scene.shown(next, TTFT_P90)})`
       : `${advantage(stands.factor)} better than ${next} (${scene.shown(next, TTFT_P90)}, ${scene.seeds(best, next, TTFT_P90)})`;
   return `At ${scene.at} ${best} has the best TTFT p90: ${figure}, ${lead}.${caveat}`;
 }
@@ -88,7 +88,7 @@ function ladder(scenes: readonly Scene[], ours: string, policies: readonly Studi
     const behind = scene.behind(ours, policies);
     return behind === undefined ? [] : [{ ...behind, at: scene.at }];
   });
-  const best = `${ours} has the best TTFT p90, or is within 1 % of it, at ${compared.length - lags.length} of ${compared.length} rates.`;
+  const best = `${ours} has the best TTFT p90, or is within ${EQUAL_SHARE} of it, at ${compared.length - lags.length} of ${compared.length} rates.`;
   if (lags.length === 0) return best;
   const worst = lags.reduce((most, one) => (one.factor > most.factor ? one : most));
   return `${best} Furthest behind: ${lag(worst, ours, `at ${worst.at}`)}.`;
@@ -144,6 +144,6 @@ export function overall(study: Study): string | undefined {
   }
   if (compared === 0) return undefined;
   const where = compared === 1 ? "workload" : "workloads";
-  const best = `At the top rates ${ours} has the best TTFT p90, or is within 1 % of it, on ${compared - lags.length} of ${compared} ${where}.`;
+  const best = `At the top rates ${ours} has the best TTFT p90, or is within ${EQUAL_SHARE} of it, on ${compared - lags.length} of ${compared} ${where}.`;
   return lags.length === 0 ? best : `${best} Where it is not: ${lags.join("; ")}.`;
 }

@@ -7,8 +7,7 @@ import type {
   StudiedWorkload,
   Study,
 } from "../../../../src/lab/study/result.ts";
-
-const NO_TIMES: Quantiles = { p50: Number.NaN, p90: Number.NaN, p99: Number.NaN, mean: Number.NaN, max: Number.NaN };
+import { NO_FLOW, NO_TIMES } from "../study.cases.ts";
 
 /** Times around a p90, in milliseconds. */
 export function quantiles(p90: number): Quantiles {
@@ -25,6 +24,7 @@ export function runResult(
     ...{ ttft: quantiles(500), tpot: quantiles(22), e2e: quantiles(7000), makespan: 52 },
     ...{ outputTokensPerSecond: given.rate * 240, requestsPerSecond: given.rate, hitRate: 0.6, maxToMeanLoad: 1.2 },
     ...{ preemptions: 0, adapterLoads: 0, promptTokens: 7204, outputTokens: 251 },
+    ...NO_FLOW,
     ...{ kinds: [], servers: [], samples: [], events: requests * 40, seconds: requests / 3000 },
     ...given,
   };
@@ -44,8 +44,9 @@ export function refused(given: Parameters<typeof runResult>[0]): RunResult {
 /** Kinds of requests, of which each waits a millisecond longer than the one before. */
 export function tenants(count: number): KindResult[] {
   return Array.from({ length: count }, (_, i): KindResult => {
-    const times = { ttft: quantiles(100 + i), e2e: quantiles(1000 + i) };
-    return { kind: `tenant-${i}`, requests: 10, finished: 10, rejected: 0, ...times, outputTokens: 2500 };
+    const times = { ttft: quantiles(100 + i), e2e: quantiles(1000 + i), wait: NO_TIMES };
+    const counts = { requests: 10, finished: 10, rejected: 0, outputTokens: 2500, servedPerSecond: 100 };
+    return { kind: `tenant-${i}`, ...counts, ...times };
   });
 }
 
@@ -100,13 +101,15 @@ function character(workload: string, rate: number, seed: number, index: number, 
   const luck = flat ? 0.98 + random.next() * 0.04 : 0.92 + random.next() * 0.16;
   const limit = flat ? 26 : knee;
   const over = Math.max(0, rate - limit);
-  const p90 = (180 + rate * 6 + over * over * 48 + over * 300) * luck * (flat && name === "least-active" ? 0.94 : 1);
+  const p90 = (180 + rate * 6 + over * over * 48 + over * 300) * luck * (flat && name === "least-active" ? 0.88 : 1);
   const kind = (of: string, factor: number, share: number): KindResult => ({
     ...{ kind: of, requests: Math.round(rate * 45 * share), finished: Math.round(rate * 45 * share), rejected: 0 },
     ...{
       ttft: quantiles(p90 * factor),
       e2e: quantiles(p90 * factor + 5000),
+      wait: NO_TIMES,
       outputTokens: Math.round(rate * 11_000 * share),
+      servedPerSecond: Math.round(rate * 1200 * share),
     },
   });
   return runResult({

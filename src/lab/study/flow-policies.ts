@@ -1,0 +1,82 @@
+import type { ConfigSource } from "../../picker/core/config-source.ts";
+
+/** The default profile for servers with roles: the same scorers choose in both stages (scheduling 3.7.1). */
+const DISAGGREGATED = `plugins:
+- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}
+- type: always-disagg-pd-decider
+- type: prefill-filter
+- type: decode-filter
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+- type: active-request-scorer
+- {type: token-load-scorer, parameters: {queueThresholdTokens: 1048576}}
+- type: max-score-picker
+`;
+const STAGES = ["prefill", "decode"].map(
+  (stage) => `- name: ${stage}
+  plugins:
+  - pluginRef: ${stage}-filter
+  - {pluginRef: queue-scorer, weight: 1}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 1}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: active-request-scorer, weight: 3}
+  - {pluginRef: token-load-scorer, weight: 64}
+  - pluginRef: max-score-picker
+`,
+);
+
+/** What one policy adds to flow control with its defaults. */
+interface Addition {
+  /** Entries of `plugins`, one to a line. */
+  readonly plugins?: string;
+  /** Keys of `flowControl`, one to a line. */
+  readonly keys?: string;
+}
+
+/** The default profile with flow control. @param roles whether servers have roles */
+function withFlowControl({ plugins = "", keys = "" }: Addition, roles: boolean): ConfigSource {
+  const head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nfeatureGates: [flowControl]\n";
+  const scheduling = roles ? `schedulingProfiles:\n${STAGES.join("")}` : "";
+  const listed = roles ? DISAGGREGATED + plugins : plugins === "" ? "" : `plugins:\n${plugins}`;
+  const flowControl = keys === "" ? "" : `flowControl:\n${keys}`;
+  return { configText: head + listed + scheduling + flowControl, allowExperimental: true };
+}
+
+/** A policy with flow control. */
+interface FlowPolicy {
+  readonly name: string;
+  readonly about: string;
+  readonly source: ConfigSource;
+  readonly disaggregated: ConfigSource;
+}
+
+function policy(name: string, about: string, addition: Addition): FlowPolicy {
+  return {
+    name,
+    about,
+    source: withFlowControl(addition, false),
+    disaggregated: withFlowControl(addition, true),
+  };
+}
+
+/** `default` for servers with roles: without flow control. */
+export const DEFAULT_WITH_ROLES: ConfigSource = {
+  configText: `apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n${DISAGGREGATED}schedulingProfiles:\n${STAGES.join("")}`,
+};
+
+/** The default profile with flow control, and with one thing more each. */
+export const FLOW_CONTROL_POLICIES: readonly FlowPolicy[] = [
+  policy("flow-control", "the default profile with flow control and its defaults: one queue for each priority", {}),
+  policy("holdback", "the same, with 40 % of the saturation held back from the lowest priority", {
+    plugins: "- {type: priority-holdback-policy, parameters: {minCeiling: 0.6}}\n",
+    keys: "  usageLimitPolicyPluginRef: priority-holdback-policy\n",
+  }),
+  policy("eviction", "the same as `flow-control`, and sheddable requests in flight end for those that wait", {
+    keys: "  enableEviction: true\n",
+  }),
+  policy("token-fairness", "the same as `flow-control`, and fairness IDs share the tokens of each priority", {
+    plugins: "- type: token-deficit-fairness-policy\n",
+    keys: "  defaultPriorityBand: {fairnessPolicyRef: token-deficit-fairness-policy}\n",
+  }),
+];

@@ -81,12 +81,12 @@ export class FlowMetrics implements FlowControlEvents {
     this.#cycles.observe(took / 1000);
   }
 
-  strangePriority(priority: number): void {
+  strangePriority(priority: number, band: number): void {
     this.#strange.log(
       "warn",
       String(priority),
-      { priority },
-      "no priority band and no objective has this priority: its requests wait in band 0",
+      { priority, band },
+      "requests wait in another band: no band and no objective has their priority, or there are 1,024 bands",
     );
   }
 

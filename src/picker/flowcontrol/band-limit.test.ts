@@ -10,7 +10,7 @@ const filled = (rig: FlowRig): (readonly [priority: number, requests: number])[]
   rig.flow.bands().flatMap(({ priority, requests }) => (requests === 0 ? [] : [[priority, requests] as const]));
 
 describe("more priorities of objectives than bands (scheduling 6.1)", () => {
-  it("the first 1,023 in the order of the objectives have bands; requests of all others wait in band 0, above and below", () => {
+  it("the first 1,023 in the order of the objectives have bands; requests of all others wait in the next lower band", () => {
     const rig = new FlowRig();
     rig.flow.usePriorities(new Set([...MOST, 5000, -5000]));
     rig.enter("urgent", { priority: 5000 });
@@ -18,14 +18,14 @@ describe("more priorities of objectives than bands (scheduling 6.1)", () => {
     rig.enter("first", { priority: 1 });
     rig.enter("last", { priority: 1023 });
     expect(filled(rig)).toEqual([
-      [1023, 1],
+      [1023, 2],
       [1, 1],
-      [0, 2],
+      [0, 1],
     ]);
-    // The urgent one comes after each band above 0, and the batch one is not after the default priority any more.
+    // No band is below 0 here, so that the batch one is not after the default priority.
     rig.enter("usual");
     rig.loadIs(0);
-    expect(rig.news()).toEqual(["last", "first", "urgent", "batch", "usual"].map((id) => `${id} Dispatched`));
+    expect(rig.news()).toEqual(["urgent", "last", "first", "batch", "usual"].map((id) => `${id} Dispatched`));
   });
 
   it("each such request is told to the log, and keeps its own priority in metrics", () => {
@@ -45,25 +45,36 @@ describe("more priorities of objectives than bands (scheduling 6.1)", () => {
     rig.enter("b", { priority: 1023 });
     expect(filled(rig)).toEqual([
       [5000, 1],
-      [0, 1],
+      [1022, 1],
     ]);
     expect(rig.flow.bands().length).toBe(1024);
   });
 
-  it("former priorities keep their places for 10 minutes; the next change of objectives then gives them to others", () => {
+  it("former priorities keep their places for 10 minutes; then others get them", () => {
     const rig = new FlowRig();
     const wanted = new Set([5000]);
     rig.flow.usePriorities(new Set(MOST));
     rig.flow.usePriorities(wanted);
     rig.enter("a", { priority: 5000 });
-    expect(filled(rig)).toEqual([[0, 1]]);
+    expect(filled(rig)).toEqual([[1023, 1]]);
     rig.clock.advance(600_000);
-    expect(rig.flow.bands().length).toBe(1);
-    rig.flow.usePriorities(wanted);
+    expect(rig.flow.bands().length).toBe(3);
     rig.enter("b", { priority: 5000 });
     expect(filled(rig)).toEqual([
       [5000, 1],
-      [0, 1],
+      [1023, 1],
     ]);
+  });
+
+  it("a request that goes on at once uses its band: the band stays for 10 minutes more", () => {
+    const rig = new FlowRig();
+    rig.flow.usePriorities(new Set([-7]));
+    rig.flow.usePriorities(new Set());
+    rig.clock.advance(599_999);
+    rig.loadIs(0).enter("a", { priority: -7 });
+    rig.clock.advance(600_000);
+    expect(rig.flow.bands().map(({ priority }) => priority)).toEqual([0, -7]);
+    rig.clock.advance(600_001);
+    expect(rig.flow.bands().map(({ priority }) => priority)).toEqual([0]);
   });
 });

@@ -148,8 +148,9 @@ export class Band implements ItemBand {
     return newestOf(this.#oneQueue ? this.#flows.get("") : this.#bySize.first, over);
   }
 
-  /** A request of the band is dispatched, perhaps without having been queued. */
-  dispatched(item: Item): void {
+  /** A request of the band is dispatched, perhaps without having been queued. @param now monotonic milliseconds */
+  dispatched(item: Item, now: number): void {
+    if (this.requests === 0) this.emptySince = now;
     item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
   }
 

@@ -23,7 +23,7 @@ export interface Displaced {
 
 /** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
 const IDLE = 600_000;
-/** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
+/** The most bands, configured or by template. */
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
@@ -66,7 +66,7 @@ export class Bands {
 
   /**
    * The band of a request: that of its priority. Where no configuration and no objective names the priority, it is band 0, or one
-   * that is made on demand.
+   * that is made on demand. Where there are too many bands, it is the next lower one, so that the order of priorities holds.
    */
   of(priority: number): Band {
     const band = this.#byPriority.get(priority);
@@ -77,8 +77,9 @@ export class Bands {
       const added = this.#byPriority.get(priority);
       if (added !== undefined) return added;
     }
-    this.#events.strangePriority(priority);
-    return this.#byPriority.get(0)!;
+    const other = this.#isNamed(priority) ? this.#nearest(priority) : this.#byPriority.get(0)!;
+    this.#events.strangePriority(priority, other.priority);
+    return other;
   }
 
   /** Makes all bands anew, without requests. */
@@ -192,23 +193,30 @@ export class Bands {
     this.#ceilings = this.#list.map(() => 1);
   }
 
-  #isKept(band: Band): boolean {
-    return band.priority === 0 || this.#settings.bands.has(band.priority) || this.#wanted.has(band.priority);
+  #isNamed(priority: number): boolean {
+    return priority === 0 || this.#settings.bands.has(priority) || this.#wanted.has(priority);
+  }
+
+  /** The next band below this priority; the lowest where there is none. */
+  #nearest(priority: number): Band {
+    return this.#list.find((band) => band.priority <= priority) ?? this.#list.at(-1)!;
   }
 
   /** Removes the bands of former priorities once they have been empty for long. */
   #sweepLater(): void {
-    if (this.#sweep !== undefined || this.#closed || this.#list.every((band) => this.#isKept(band))) return;
+    if (this.#sweep !== undefined || this.#closed || this.#list.every(({ priority }) => this.#isNamed(priority)))
+      return;
     this.#sweep = this.#clock.after(
       IDLE,
       () => {
         this.#sweep = undefined;
         const now = this.#clock.now();
         const isOver = (band: Band): boolean =>
-          !this.#isKept(band) && band.requests === 0 && now - band.emptySince >= IDLE;
+          !this.#isNamed(band.priority) && band.requests === 0 && now - band.emptySince >= IDLE;
         for (const band of this.#list.filter(isOver)) this.#byPriority.delete(band.priority);
         this.#list = this.#list.filter((band) => !isOver(band));
         this.#renumber();
+        for (const wanted of this.#wanted) this.#add(wanted);
         this.#sweepLater();
       },
       true,

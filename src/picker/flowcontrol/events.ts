@@ -19,8 +19,11 @@ export interface FlowControlEvents extends ReclaimEvents {
   /** The capacity check and the insertion took `took`. */
   enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;
-  /** No band and no objective has this priority: band 0 holds the request. Called for each such request. */
-  strangePriority(priority: number): void;
+  /**
+   * The priority has no band, because nothing names it or because there are too many bands: another band holds the request. Called
+   * for each such request.
+   */
+  strangePriority(priority: number, band: number): void;
   /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
 }

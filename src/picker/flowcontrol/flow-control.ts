@@ -362,7 +362,7 @@ export class FlowControl {
     this.#undecided++;
     this.#inFlight++;
     this.#reclaim.dispatched(item);
-    item.band!.dispatched(item);
+    item.band!.dispatched(item, this.#parts.clock.now());
     this.#report(item, "Dispatched");
     this.#rate.count(item.leftAt);
   }

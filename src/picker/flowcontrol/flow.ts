@@ -20,7 +20,7 @@ export interface ItemBand {
   /** Removes a queued request. @param now monotonic milliseconds; the same below */
   remove(item: Item, now: number): void;
   /** A request of the band is dispatched, perhaps without having been queued. */
-  dispatched(item: Item): void;
+  dispatched(item: Item, now: number): void;
   ended(item: Item, tokens: ServedTokens, now: number): void;
 }
 

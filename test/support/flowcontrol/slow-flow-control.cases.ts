@@ -15,8 +15,6 @@ interface SlowItem extends SlowRequest {
   readonly enqueuedAt: number;
   /** Of the band that took it in. */
   readonly ttl: number;
-  /** No other request waited when it came. */
-  readonly isAlone: boolean;
   band: number;
 }
 
@@ -132,8 +130,7 @@ export class SlowFlowControl {
       return;
     }
     for (const { item } of room) this.#remove(item);
-    const isAlone = this.waiting.length === 0 && !this.#settling;
-    this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, isAlone, band: band.priority });
+    this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority });
     band.queued(request.flow);
     this.entering.add(request.id);
     for (const { item, outcome } of room) this.#report(item, outcome);
@@ -289,9 +286,7 @@ export class SlowFlowControl {
     this.waiting = this.waiting.filter((one) => one !== item);
     const band = this.#bands.find(({ priority }) => priority === item.band)!;
     const items = this.waiting.filter(({ band: priority }) => priority === item.band);
-    // A request that goes on at once was in no queue, so the band has been idle for as long as before.
-    const isQueued = !(item.isAlone && this.entering.has(item.id));
-    if (items.length === 0 && isQueued) band.emptySince = this.#world.now;
+    if (items.length === 0) band.emptySince = this.#world.now;
     if (!items.some(({ flow }) => flow === item.flow)) band.left(item.flow);
     return band;
   }

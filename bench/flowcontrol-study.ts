@@ -33,6 +33,7 @@ const REALTIME_RATE = 60;
 /** More than the servers can do of realtime requests alone. */
 const FLOOD_RATE = 400;
 const COUNTED = join(import.meta.dirname, "data", "flow-counted.yaml");
+const PENDING = join(import.meta.dirname, "data", "flow-pending.yaml");
 const POLICIES = ["default", "flow-control", "holdback", "eviction", "token-fairness"];
 
 /** What becomes of each request of a workload; undefined = it is never sent. */
@@ -163,7 +164,7 @@ async function realtime(): Promise<void> {
     ...{ name: "backlog by oracle", limit: 0.7, best: "most", digits: 2 },
     values: runs.map((one, i) => backlogPerSecond(one) / oracle[i]!),
   });
-  const all = await run(REALTIME_RATE, (request) => request, POLICIES, [COUNTED, ...values["config-file"]]);
+  const all = await run(REALTIME_RATE, (request) => request, POLICIES, [COUNTED, PENDING, ...values["config-file"]]);
   for (const [policy, runs] of all) {
     print(policy, [times(runs), waste(runs), yields(runs)]);
     const wait = mean(runs.map((one) => ofKind(one, "realtime").wait.p99));

@@ -68,6 +68,33 @@ describe("a step", () => {
     ]);
   });
 
+  it("computes one token of a prompt that another server has computed, and holds blocks for all of it", () => {
+    const { clock, engine, steps, log, submit } = setUp();
+    submit({ prompt: 12, outputTokens: 2, remotePrefill: true });
+    const blocks = engine.blocks.pinned;
+    clock.run();
+    expect(blocks).toBe(Math.ceil(12 / engine.config.blockSize));
+    expect(steps.map(({ prefillTokens, decoding }) => [prefillTokens, decoding])).toEqual([
+      [1, 0],
+      [0, 1],
+    ]);
+    expect(log.filter((line) => line.includes("token"))).toHaveLength(2);
+    // Neither a prompt of its own nor a hit of its cache.
+    expect([engine.counters.promptTokens, engine.counters.prefixQueries, engine.counters.prefixHits]).toEqual([
+      0, 0, 0,
+    ]);
+  });
+
+  it("computes such a prompt itself when it has lost the blocks", () => {
+    const { clock, engine, steps, submit } = setUp({ kvBlocks: 6, blockSize: 4, prefixCache: false });
+    submit({ prompt: 10, outputTokens: 12, remotePrefill: true });
+    submit({ prompt: 10, outputTokens: 12, remotePrefill: true });
+    clock.run();
+    expect(engine.counters.preemptions).toBeGreaterThan(0);
+    expect(engine.counters.finished).toBe(2);
+    expect(Math.max(...steps.map(({ prefillTokens }) => prefillTokens))).toBeGreaterThan(9);
+  });
+
   it("no more sequences than allowed are in it", () => {
     const { clock, engine, steps, submit } = setUp({ maxNumSeqs: 2 });
     for (let i = 0; i < 5; i++) submit({ prompt: 2, outputTokens: 3 });

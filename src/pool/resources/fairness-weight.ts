@@ -4,7 +4,7 @@ import type { ObjectMeta } from "./objects.ts";
 
 /** Begins the annotations that Sluice reads: the definitions of the kinds are those of the reference, so Sluice adds no field. */
 const PREFIX = "sluice.dev/";
-/** The share of tokens that an InferenceModel or InferenceObjective gives its requests (docs/adr/0023). */
+/** The share of tokens that an InferenceModel or InferenceObjective gives its requests (docs/adr/0024). */
 export const FAIRNESS_WEIGHT = `${PREFIX}fairness-weight`;
 
 const LARGEST = 1000;

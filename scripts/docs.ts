@@ -29,6 +29,8 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   model_missing: "The body names no model. Set `model`.",
   no_parser:
     "No parser knows the path of the request. Correct the path, or configure a parser for it; [plugins.md](plugins.md) lists the parsers.",
+  path_not_allowed:
+    "The gateway passes no request with this method and path to model servers. `sluice gateway --print-paths` lists the paths that pass. Correct the path, or let the operator of the gateway [allow it](../use/gateway.md#what-passes).",
   unknown_model:
     "The pool has InferenceModels. None of them is for the model of the request, or the one for it has no valid target. Correct the name or the object; [resources.md](../use/resources.md) says when an unknown model is refused.",
   body_stalled:

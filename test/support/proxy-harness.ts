@@ -1,12 +1,21 @@
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { AttemptFailure, Endpoint } from "../../src/base/inference/endpoint.ts";
+import { ParserTable } from "../../src/picker/apis/parser-table.ts";
 import type { ProxyMetrics, ProxyOptions } from "../../src/wires/proxy/options.ts";
+import { allowedPath } from "../../src/wires/proxy/path-pattern.ts";
+import { PathTable } from "../../src/wires/proxy/path-table.ts";
 import { type RunningProxy, startProxy } from "../../src/wires/proxy/server.ts";
 import { FakeExchange, type FakePlan, loopbackEndpoint } from "./fake-exchange.ts";
 import { deadPort, type RawClient, type RawRequest, type RawServer, rawClient, rawServer } from "./loopback.ts";
 import { poll } from "./poll.ts";
 import { fixedLimit } from "./slowness.ts";
+
+/** The paths that pass with the default parsers. @param allowed values of `--allow-path` */
+export function pathTable(...allowed: string[]): PathTable {
+  const parsers = new ParserTable();
+  return new PathTable((path) => parsers.claims(path), allowed.map(allowedPath));
+}
 
 /** Counts what the proxy reports. */
 class CountingMetrics implements ProxyMetrics {
@@ -63,6 +72,8 @@ export class ProxyHarness {
         this.exchanges.push(exchange);
         return exchange;
       },
+      // Many tests ask for the root: to them, a path is a path.
+      paths: pathTable("/"),
       ...options,
       // By a clock that runs on while this process stands still, a connection may take long.
       timers: { ...(options.clock === undefined && { connect: fixedLimit(2000) }), ...options.timers },

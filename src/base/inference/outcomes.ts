@@ -4,12 +4,13 @@ import { HEADER } from "./headers.ts";
 /**
  * Every way in which an exchange can be refused or fail on the inference path. Each row has the HTTP status, the code for
  * people and for the label `error_code`, and whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and
- * docs/spec/decisions.md#immediate-response.
+ * docs/spec/decisions.md#immediate-response. `path_not_allowed` is of the gateway alone.
  */
 export const OUTCOMES = {
   bad_request: { status: 400, code: "BadRequest" },
   model_missing: { status: 400, code: "BadRequest" },
   no_parser: { status: 400, code: "BadRequest" },
+  path_not_allowed: { status: 403, code: "Forbidden" },
   unknown_model: { status: 404, code: "BadConfiguration" },
   body_stalled: { status: 408, code: "RequestTimeout" },
   precondition_failed: { status: 412, code: "PreconditionFailed" },

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { collect, command, trueOrFalse, wholeNumber } from "../common/command.ts";
+import { collect, command, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,
   bodySettingsFrom,
@@ -23,6 +23,8 @@ interface GatewayFlags extends ExplainOptions, BodyOptions {
   readonly allowExperimentalPlugins: boolean;
   readonly maxRetries: string;
   readonly retryStatuses: string;
+  readonly allowPath: readonly string[];
+  readonly printPaths: boolean;
   readonly objective: readonly string[];
   readonly resources?: string;
   readonly poolName?: string;
@@ -52,6 +54,13 @@ export function gatewayCommand(): Command {
     )
     .option("--max-retries <number>", "retries on other endpoints after one fails before its answer", "2")
     .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
+    .option(
+      "--allow-path <path>",
+      "dangerous: pass requests to this path of administration too, or to all under it with a final /*; repeatable",
+      collect,
+      [],
+    )
+    .option("--print-paths", "print which paths pass with these flags, and exit", false)
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
     .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
     .option("--pool-name <name>", "the InferencePool; required if there are several")
@@ -70,6 +79,17 @@ export function gatewayCommand(): Command {
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
   return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
+    const source = {
+      configFile: flags.configFile,
+      profile: flags.profile,
+      allowExperimental: flags.allowExperimentalPlugins,
+      env: process.env,
+    };
+    if (flags.printPaths) {
+      const { pathsText } = await import("../../wires/gateway/paths-text.ts");
+      STANDARD.out(await pathsText(source, flags.allowPath));
+      return;
+    }
     // Commander would check a required option before it reports mistyped options. So this command checks it.
     if (flags.endpoints === undefined)
       throw new SluiceError(
@@ -83,15 +103,13 @@ export function gatewayCommand(): Command {
       listen: parseListenAddress(flags.listen, "--listen"),
       admin: parseListenAddress(flags.admin, "--admin"),
       scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
-      configFile: flags.configFile,
-      profile: flags.profile,
-      allowExperimental: flags.allowExperimentalPlugins,
-      env: process.env,
+      ...source,
       maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
       retryStatuses: flags.retryStatuses
         .split(",")
         .filter((part) => part.trim() !== "")
         .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
+      allowPaths: flags.allowPath,
       objectives: flags.objective,
       resources: resourceSettings({
         directory: flags.resources,

@@ -63,6 +63,11 @@ export class ParserTable {
     return this.#match(bare.startsWith("/") ? bare : `/${bare}`) !== undefined;
   }
 
+  /** The paths that parsers claim, the fallback apart: whole paths, and `*` before a suffix. */
+  get claimed(): readonly string[] {
+    return [...this.#whole.keys(), ...new Set(this.#entries.map(({ suffix }) => `*${suffix}`))];
+  }
+
   #match(path: string): BodyParser | undefined {
     const end = path.endsWith("/") ? path.length - 1 : path.length;
     if (this.#whole.size > 0) {

@@ -46,6 +46,24 @@ export function makeInForce(config: EffectiveConfig, parts: InForceParts): InFor
   }
 }
 
+/** The table of the configured parsers; without one, the table of the default ones. */
+function parserTable(parsers: readonly RequestParser[]): ParserTable {
+  return parsers.length === 0 ? new ParserTable() : new ParserTable(parsers);
+}
+
+/**
+ * Returns the paths that the parsers of a configuration claim: whole paths, and `*` before a suffix. Creates the parsers for it.
+ * Throws the error of a parser's creation.
+ */
+export function claimedPaths(config: EffectiveConfig, parts: InstancesParts): readonly string[] {
+  const instances = instancesOf(config, parts);
+  try {
+    return parserTable(config.parsers.map((parser) => instances.make(parser))).claimed;
+  } finally {
+    instances.close();
+  }
+}
+
 /** With flow control the detector holds requests of every priority back; none is refused besides (scheduling 5.5). */
 const ADMITS_ALL: DecisionParts["admission"] = { admit: () => undefined };
 
@@ -134,7 +152,7 @@ function inForceOf(
     flowControl: config.flowControl && flowControlSettings(config.flowControl, instances, detector),
     modelFlowControl: config.modelFlowControl,
     admission: config.flowControl === undefined ? new LegacyAdmission(detector) : ADMITS_ALL,
-    parsers: named.length === 0 ? new ParserTable() : new ParserTable(named.map(({ plugin }) => plugin)),
+    parsers: parserTable(named.map(({ plugin }) => plugin)),
     headerProcessors: config.headerProcessors.map(make),
     hooks: new RequestHooks(
       [...hooks, ...ownHooks],

@@ -353,6 +353,11 @@ export class InferenceCore {
     return found && `the plugin ${found.name} is not ready yet${found.failure === "" ? "" : `: ${found.failure}`}`;
   }
 
+  /** Whether a parser in force, apart from the fallback, reads the bodies of a path. @param path without query */
+  claimsPath(path: string): boolean {
+    return this.#inForce.parsers.claims(path);
+  }
+
   openExchange(wire: Wire): Exchange {
     return new InferenceExchange(this.#services, wire);
   }

@@ -25,6 +25,8 @@ import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
 import type { BacklogPicture } from "../admin/views.ts";
+import { allowedPath } from "../proxy/path-pattern.ts";
+import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 
@@ -36,6 +38,8 @@ export interface GatewayOptions extends ConfigSource {
   readonly scaler?: ListenAddress | undefined;
   readonly maxRetries: number;
   readonly retryStatuses: readonly number[];
+  /** Paths that clients may use besides those of inference and harmless ones, as `allowedPath` reads them; default none. */
+  readonly allowPaths?: readonly string[] | undefined;
   /** `NAME=PRIORITY` each. */
   readonly objectives: readonly string[];
   /** Absent = no API objects. */
@@ -72,6 +76,7 @@ const POOL_INTERVAL = 0;
  */
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
   const { log } = options;
+  const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
   const { configFile } = options;
@@ -145,6 +150,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
+      paths: new PathTable((path) => core.claimsPath(path), allowed),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {

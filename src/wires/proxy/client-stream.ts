@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Rejection } from "../../base/inference/outcomes.ts";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
 import type { Timed } from "./deadlines.ts";
 import { type ClientSide, ExchangeDriver } from "./exchange-driver.ts";
-import { badRequestAnswer, type LocalAnswer, requestIdOf } from "./local-answer.ts";
+import { badRequestAnswer, type LocalAnswer, rejectionAnswer, rejectionSlug, requestIdOf } from "./local-answer.ts";
 import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
@@ -101,8 +102,12 @@ export class ClientStream implements ClientSide, Timed {
         ? EXPECTATION_UNKNOWN
         : readHead(this.#request, this.#connection.peer, limits, allowUnderscores);
     if (head instanceof BadRequest) {
-      this.#services.metrics?.badRequest(head.slug);
-      this.answer(badRequestAnswer(head, this.requestId), true);
+      this.#refuse(head);
+      return;
+    }
+    const refusal = this.#services.paths.judge(head.method, head.path);
+    if (refusal !== undefined) {
+      this.#refuse(refusal);
       return;
     }
     this.#driver = new ExchangeDriver(this.#services, this, head);
@@ -239,6 +244,18 @@ export class ClientStream implements ClientSide, Timed {
     if (this.#driver?.done === false) this.#driver.expired();
     else if (this.#answer === "lingering") this.#endLingering();
     else this.#request.socket.destroy();
+  }
+
+  /** Answers a request that opens no exchange. */
+  #refuse(refusal: BadRequest | Rejection): void {
+    const { metrics } = this.#services;
+    if (refusal instanceof BadRequest) {
+      metrics?.badRequest(refusal.slug);
+      this.answer(badRequestAnswer(refusal, this.requestId), true);
+    } else {
+      metrics?.badRequest(rejectionSlug(refusal));
+      this.answer(rejectionAnswer(refusal, this.requestId), !this.#request.complete);
+    }
   }
 
   #endLingering(): void {

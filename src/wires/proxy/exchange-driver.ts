@@ -363,7 +363,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#reject(decision);
       return;
     }
-    this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId, this.#services.limits);
+    this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId, this.#services);
     this.#changedByPlugins = decision.headers !== undefined;
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
     this.#others = decision.endpoints.length - 1;

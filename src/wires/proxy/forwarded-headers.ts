@@ -1,5 +1,28 @@
 import { HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
 
+/**
+ * Headers in which some servers read another path or method than that of the request line. The gateway has judged the request
+ * line, so it forwards none of them.
+ */
+const OTHER_TARGETS: readonly string[] = [
+  "x-original-url",
+  "x-original-uri",
+  "x-original-path",
+  "x-original-method",
+  "x-rewrite-url",
+  "x-forwarded-uri",
+  "x-forwarded-path",
+  "x-forwarded-prefix",
+  "x-forwarded-method",
+  "x-envoy-original-path",
+  "x-http-method",
+  "x-http-method-override",
+  "x-method-override",
+];
+
+/** Headers of a client's request that the exchange and the model server do not get, except `te: trailers`. */
+export const NOT_FORWARDED: ReadonlySet<string> = new Set([...HOP_BY_HOP_HEADERS, ...OTHER_TARGETS]);
+
 /** Options of `Connection` that concern the connection itself and name no header. */
 const NOT_HEADERS: ReadonlySet<string> = new Set(["", "close", "keep-alive"]);
 

@@ -5,7 +5,9 @@ import type { Routed } from "../../picker/exchange/wire.ts";
 import { BadRequest } from "./bad-request.ts";
 import { isSettable } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
+import type { PathTable } from "./path-table.ts";
 import { type HttpRequestHead, originForm } from "./request-head.ts";
+import type { ProxyServices } from "./services.ts";
 
 /** Headers that the proxy adds to those of the client; they do not count toward the limits. */
 const OWN_HEADERS = 3;
@@ -15,13 +17,14 @@ const OWN_HEADERS = 3;
  * (D-26) and headers that plugins remove; one `x-request-id`; the headers that plugins set; the length of the routed body.
  *
  * Plugins may set another `:path`. A header that plugins may not set or remove stays unchanged (D-50).
- * @throws SluiceError PLUGIN_HEADERS when plugins set an illegal path, or exceed the limits for clients
+ * @throws SluiceError PLUGIN_HEADERS when plugins set an illegal path or one that clients may not use, or exceed the limits for
+ *   clients
  */
 export function forwardedRequest(
   head: HttpRequestHead,
   routed: Routed,
   requestId: string,
-  limits: ProxyLimits,
+  { limits, paths }: Pick<ProxyServices, "limits" | "paths">,
 ): Dispatcher.DispatchOptions {
   const headers: string[] = ["host", head.authority];
   const { keys, values } = head.headers;
@@ -42,7 +45,7 @@ export function forwardedRequest(
       if (isSettable(key) && key !== HEADER.requestId && trace?.get(key) === undefined)
         headers.push(key, set.values[i]!);
     }
-    path = changedPath(set.get(":path"), head, limits);
+    path = changedPath(set.get(":path"), head, limits, paths);
     checkSize(headers, limits);
   }
   // Neither the client nor a plugin sets these headers, so they do not count toward the limits.
@@ -80,13 +83,16 @@ function* handedOver(pieces: Uint8Array[]): Generator<Uint8Array> {
   for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift()) yield piece;
 }
 
-function changedPath(path: string | undefined, head: HttpRequestHead, limits: ProxyLimits): string {
+function changedPath(path: string | undefined, head: HttpRequestHead, limits: ProxyLimits, paths: PathTable): string {
   if (path === undefined) return head.path;
   const form = originForm(path, head.authority);
   if (form instanceof BadRequest) throw new SluiceError("PLUGIN_HEADERS", `a plugin set a bad :path: ${form.message}`);
   if (form.length > limits.targetBytes)
     throw new SluiceError("PLUGIN_HEADERS", `a plugin set a :path of more than ${limits.targetBytes} bytes`);
-  return form;
+  const refusal = paths.judge(head.method, form);
+  if (refusal === undefined) return form;
+  const why = refusal instanceof BadRequest ? refusal.message : refusal.detail;
+  throw new SluiceError("PLUGIN_HEADERS", `a plugin set a :path that clients may not use, either: ${why}`);
 }
 
 function checkSize(headers: readonly string[], { headerCount, headerBytes }: ProxyLimits): void {

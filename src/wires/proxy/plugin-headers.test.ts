@@ -117,6 +117,13 @@ describe("D-50: headers that plugins set on the forwarded request", () => {
     ["a path that is none", [[":path", "v1"]], "", /must be a path/],
     ["a path out of its folder", [[":path", "/v1/../admin"]], "", /dot segment/],
     ["a path of 9 KiB", [[":path", `/${"a".repeat(9_000)}`]], "", /8192 bytes/],
+    [
+      "a path of administration",
+      [[":path", "/v1/load_lora_adapter"]],
+      "",
+      /does not pass POST \/v1\/load_lora_adapter/,
+    ],
+    ["a path that servers read in several ways", [[":path", "//v1/completions"]], "", /several ways/],
   ] as const)("%s is a failure of our own: 500, and nothing is sent", async (_name, pairs, client, message) => {
     const model = await setting(pairs);
     const text = await harness.ask(post("{}", `connection: close\r\n${client}`));

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
 import { BadRequest, malformed } from "./bad-request.ts";
-import { listedIn } from "./forwarded-headers.ts";
+import { listedIn, NOT_FORWARDED } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 
 /** The head of a request that passed all checks. */
@@ -13,7 +13,7 @@ export interface HttpRequestHead {
   readonly authority: string;
   /**
    * The headers of the exchange: `:method`, `:path`, `:authority`, `:scheme`, then the client's headers without those of its
-   * connection, in arrival order, then `x-forwarded-for` with `peer` appended and `x-forwarded-proto`.
+   * connection and those that name another target (`NOT_FORWARDED`), in arrival order, then `x-forwarded-for` with `peer` appended and `x-forwarded-proto`.
    */
   readonly headers: HeaderList;
   /** No body follows. */
@@ -114,7 +114,7 @@ function endToEnd(
     const name = raw[i]!.toLowerCase();
     const value = raw[i + 1]!;
     if (listed?.has(name)) continue;
-    if (HOP_BY_HOP_HEADERS.has(name) && !(name === "te" && value.toLowerCase() === "trailers")) continue;
+    if (NOT_FORWARDED.has(name) && !(name === "te" && value.toLowerCase() === "trailers")) continue;
     if (name === "host" || name === "expect" || name === "x-forwarded-proto") continue;
     if (name === "x-forwarded-for") forwardedFor += `${value}, `;
     else headers.add(name, value);

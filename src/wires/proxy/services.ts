@@ -3,6 +3,7 @@ import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";
+import type { PathTable } from "./path-table.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
 /** The objects that all requests of one proxy share. */
@@ -10,6 +11,7 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
+  readonly paths: PathTable;
   readonly maxRetries: number;
   readonly retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;

@@ -260,8 +260,8 @@ describe("D-57: limits", () => {
 
   it("414 for a target above 8 KiB; at the limit it passes", async () => {
     await serving();
-    expect(await harness.ask(get(`/${"a".repeat(8191)}`))).toMatch(/^HTTP\/1\.1 200 /);
-    const text = await harness.ask(get(`/${"a".repeat(8192)}`));
+    expect(await harness.ask(get(`/v1/models/${"a".repeat(8181)}`))).toMatch(/^HTTP\/1\.1 200 /);
+    const text = await harness.ask(get(`/v1/models/${"a".repeat(8182)}`));
     expect(text).toMatch(/^HTTP\/1\.1 414 /);
     expect(text).toContain("x-gateway-error: uri-too-long");
     expect(harness.exchanges).toHaveLength(1);

@@ -16,6 +16,8 @@ export class Attempts {
   /** Counts on other endpoints that work for the exchange before its answer begins. */
   readonly #sides: readonly InFlightTicket[];
   #current: Endpoint;
+  /** The endpoint of the last attempt that failed. */
+  #failed: Endpoint | undefined;
 
   /**
    * @param list in order of preference, at least one
@@ -53,6 +55,11 @@ export class Attempts {
     return this.#current;
   }
 
+  /** The endpoint of the last attempt, also after it failed. @param retries attempts that the wire made after the first one */
+  lastTried(retries: number): Endpoint {
+    return this.#failed !== undefined && this.#tried.size > retries ? this.#failed : this.#current;
+  }
+
   /** Whether the current endpoint is not the first of the list. */
   get moved(): boolean {
     return this.#current !== this.#list[0];
@@ -61,6 +68,7 @@ export class Attempts {
   /** Returns the next endpoint that was not tried and is not down. @param failed the endpoint of the failed attempt */
   next(failed: Endpoint): Endpoint | undefined {
     this.#tried.add(failed);
+    this.#failed = failed;
     for (const endpoint of this.#list) {
       if (this.#tried.has(endpoint) || endpoint.state === "down") continue;
       this.moveTo(endpoint);

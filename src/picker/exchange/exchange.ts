@@ -13,12 +13,13 @@ import { Attempts } from "./attempts.ts";
 import { BodyAccount, type BudgetHolder, clientAddressOf } from "./body-account.ts";
 import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
-import type { RequestSeries } from "./exchange-metrics.ts";
+import type { EndedExchange, RequestSeries } from "./exchange-metrics.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import type { Prepared, Preparing } from "./prepare.ts";
 import { BodyAssembler, forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
+import type { RequestEntry } from "./request-log.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
@@ -68,6 +69,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #targetModel = "";
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
+  /** What the log of requests will tell; undefined where there is none. */
+  readonly #entry: RequestEntry | undefined;
   /** The preparation that is under way. */
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
@@ -85,6 +88,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#services = services;
     this.#wire = wire;
     this.#hooks = new HookRun(services.hooks);
+    this.#entry = services.log?.open();
     this.#receivedAt = services.clock.now();
   }
 
@@ -128,6 +132,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (this.#decided || this.#ended) return undefined;
     if (this.#requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
+    this.#entry?.received(chunk.length);
     if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
     this.#charge(chunk.length, end);
     if (end) return this.#decide(this.#body.finish(chunk));
@@ -249,7 +254,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       status: this.#response.status,
       usage: this.#response.usage,
     });
-    const error = this.#services.metrics.ended({
+    const ended: EndedExchange = {
       cause,
       series: this.#series,
       refused: this.#refused,
@@ -259,8 +264,19 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       streaming: this.streaming,
       receivedAt: this.#receivedAt,
       endedAt: this.#services.clock.now(),
-    });
+    };
+    const error = this.#services.metrics.ended(ended);
     this.#trace?.ended(cause, error, this.#response.status);
+    if (this.#entry === undefined) return;
+    const retries = this.#wire.retries ?? 0;
+    this.#entry.ended(ended, {
+      requestId: this.#requestId,
+      headers: this.#headers,
+      endpoint: this.#attempts?.lastTried(retries).id,
+      retries,
+      ownAnswer: this.#wire.ownAnswer,
+      queuedMs: this.#queued?.waited === true ? this.#queued.ticket.wait.waitedMs : 0,
+    });
   }
 
   #identify(): void {
@@ -312,6 +328,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       const understood = decider.understand(this.requestId, this.#headers, body);
       if (understood instanceof Rejection) return this.#refuse(understood);
       const processed = decider.process(understood);
+      this.#entry?.understood(processed.request);
       const flowControl = this.#services.flowControl();
       if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset))
         return this.#prepare(processed);
@@ -387,6 +404,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);
+      this.#entry?.understood(request, outcome.record.sequence);
       if (result instanceof Rejection) {
         this.#refused = metrics.refused(request);
         return this.#refuse(result);

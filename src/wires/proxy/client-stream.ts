@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
+import type { ClientSide } from "./client-side.ts";
 import type { Timed } from "./deadlines.ts";
-import { type ClientSide, ExchangeDriver } from "./exchange-driver.ts";
+import { ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, requestIdOf } from "./local-answer.ts";
 import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
@@ -102,7 +103,7 @@ export class ClientStream implements ClientSide, Timed {
         : readHead(this.#request, this.#connection.peer, limits, allowUnderscores);
     if (head instanceof BadRequest) {
       this.#services.metrics?.badRequest(head.slug);
-      this.answer(badRequestAnswer(head, this.requestId), true);
+      this.answer(badRequestAnswer(head, this.answerId(head)), true);
       return;
     }
     this.#driver = new ExchangeDriver(this.#services, this, head);
@@ -118,6 +119,15 @@ export class ClientStream implements ClientSide, Timed {
   /** `x-request-id` of the client; without it a new id on each read. */
   get requestId(): string {
     return requestIdOf(this.#request.rawHeaders, this.#services.random);
+  }
+
+  /** The id for the answer to a request that breaks HTTP. A request without an exchange is logged here. */
+  answerId(bad: BadRequest): string {
+    const { requestId } = this;
+    const { method, url } = this.#request;
+    if (this.#driver?.opened !== true)
+      this.#services.onUnopened?.({ requestId, method, target: url, status: bad.status, reason: bad.reason });
+    return requestId;
   }
 
   /** Whether the request has arrived completely. */
@@ -209,9 +219,9 @@ export class ClientStream implements ClientSide, Timed {
     this.#watch(this.#services.timers.linger);
   }
 
-  /** The client closed its half of the connection, or broke it. */
-  clientGone(): void {
-    this.#driver?.clientGone();
+  /** The client closed its half of the connection, or broke it. @param answer what it still gets, because it broke HTTP */
+  clientGone(answer?: BadRequest): void {
+    this.#driver?.clientGone(answer);
   }
 
   requestData(chunk: Buffer): void {

@@ -24,6 +24,7 @@ import { InferenceExchange } from "../../src/picker/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/picker/exchange/exchange-metrics.ts";
 import { Preparation } from "../../src/picker/exchange/prepare.ts";
 import { type NamedHook, RequestHooks } from "../../src/picker/exchange/request-hooks.ts";
+import type { RequestLog } from "../../src/picker/exchange/request-log.ts";
 import type { Wire } from "../../src/picker/exchange/wire.ts";
 import { FlowControl } from "../../src/picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../src/picker/flowcontrol/legacy-admission.ts";
@@ -98,6 +99,7 @@ export class TestCore {
   readonly flowControl: FlowControl | undefined;
   /** For exchanges opened from now on. */
   tracing: Tracing | undefined;
+  requestLog: RequestLog | undefined;
   readonly #maxRequestBytes: number;
   readonly #decisionHeader: boolean;
 
@@ -203,6 +205,7 @@ export class TestCore {
         flowControl: () => this.flowControl,
         metrics: this.exchangeMetrics,
         tracing: this.tracing,
+        log: this.requestLog,
         budget: this.budget,
         bytesPerToken: this.bytesPerToken,
         maxRequestBytes: this.#maxRequestBytes,

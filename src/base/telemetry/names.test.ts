@@ -135,6 +135,7 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["sluice_extproc_notices_total", "counter", "kind"],
   ["sluice_gateway_retries_total", "counter", "cause"],
   ["sluice_exchanges_total", "counter", "outcome"],
+  ["sluice_request_log_dropped_total", "counter", ""],
   ["sluice_plugin_failures_total", "counter", "extension_point,plugin_name,plugin_type"],
   ["sluice_config_info", "gauge", "hash"],
   ["sluice_config_reloads_total", "counter", "result"],

@@ -63,6 +63,12 @@ export const WIRE_METRICS = {
     help: "Attempts that the gateway repeated on another endpoint, by the cause of the failure.",
     labels: ["cause"],
   },
+  requestLogDroppedTotal: {
+    type: "counter",
+    name: "sluice_request_log_dropped_total",
+    help: "Lines of the gateway's log of requests that were not written, because the target took too few bytes or was gone.",
+    labels: [],
+  },
   exchangesTotal: {
     type: "counter",
     name: "sluice_exchanges_total",

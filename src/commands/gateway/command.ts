@@ -12,8 +12,9 @@ import {
   withBodyOptions,
   withExplainOptions,
 } from "../common/exchange-flags.ts";
+import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, LogOptions {
   readonly endpoints?: string;
   readonly listen: string;
   readonly admin: string;
@@ -78,7 +79,7 @@ export function gatewayCommand(): Command {
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
-  return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
+  return withLogOptions(withExplainOptions(withBodyOptions(made))).action(async (flags: GatewayFlags) => {
     const source = {
       configFile: flags.configFile,
       profile: flags.profile,
@@ -123,6 +124,7 @@ export function gatewayCommand(): Command {
       debugOpen: flags.debugOpen,
       bodies: bodySettingsFrom(flags),
       explain: explainSettingsFrom(flags),
+      ...logSettingsFrom(flags),
     });
   });
 }

@@ -30,6 +30,7 @@ import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
 import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
+import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import { FlowControl } from "../flowcontrol/flow-control.ts";
@@ -95,6 +96,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly inferenceModelMetrics?: boolean;
   /** Default: sluice traces nothing. */
   readonly tracing?: Tracing | undefined;
+  /** Absent = requests are not logged. */
+  readonly requestLog?: RequestLog | undefined;
   /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */
   readonly learnsBytesPerToken?: boolean | undefined;
   /** The release that counts for the fairness ID and for labels; default "" (scheduling 6.10). */
@@ -234,6 +237,7 @@ export class InferenceCore {
       flowControl: () => (this.#inForce.flowControl === undefined ? undefined : this.#flowControl),
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       tracing: options.tracing?.on ? options.tracing : undefined,
+      log: options.requestLog,
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,

@@ -29,6 +29,8 @@ export class Attempts {
   /** Counts on other endpoints that work for the exchange before its answer begins. */
   readonly #sides: readonly InFlightTicket[];
   #current: Endpoint;
+  /** The endpoint of the last attempt that failed. */
+  #failed: Endpoint | undefined;
 
   /** @param list in order of preference, at least one */
   constructor(pool: EndpointRegistry, list: readonly Endpoint[], { ticket, result, sides = NO_TICKETS }: Counts = {}) {
@@ -59,10 +61,16 @@ export class Attempts {
     return this.#current;
   }
 
+  /** The endpoint of the last attempt, also after it failed. @param retries attempts that the wire made after the first one */
+  lastTried(retries: number): Endpoint {
+    return this.#failed !== undefined && this.#tried.size > retries ? this.#failed : this.#current;
+  }
+
   /** The attempt at an endpoint failed before its answer. @returns the next endpoint that was not tried and is not down */
   failed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | undefined {
     this.#report(endpoint, failure, detail);
     this.#tried.add(endpoint);
+    this.#failed = endpoint;
     for (const next of this.#list) {
       if (this.#tried.has(next) || next.state === "down") continue;
       this.moveTo(next);

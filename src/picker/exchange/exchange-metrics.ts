@@ -15,7 +15,7 @@ const MAX_SETS = 1000;
 const MAX_PINNED_SETS = 1000;
 
 /** The state of an exchange at its end. */
-interface EndedExchange {
+export interface EndedExchange {
   readonly cause: EndCause;
   /** Undefined when the request was never routed, or had no body to schedule. */
   readonly series: RequestSeries | undefined;

@@ -8,6 +8,7 @@ import type { ByteBudget } from "./byte-budget.ts";
 import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
 import type { RequestHooks } from "./request-hooks.ts";
+import type { RequestLog } from "./request-log.ts";
 
 /** The services that all exchanges of a process share. */
 export interface ExchangeServices {
@@ -24,6 +25,8 @@ export interface ExchangeServices {
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** Undefined: sluice traces nothing, and the trace headers of a client go on unchanged. */
   readonly tracing?: Tracing | undefined;
+  /** Writes a line for each exchange. Absent: there is no such log, and exchanges gather nothing for it. */
+  readonly log?: RequestLog | undefined;
   /** Bytes. Sluice refuses a longer request body with 413. */
   readonly maxRequestBytes: number;
   /**

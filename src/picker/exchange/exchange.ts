@@ -11,7 +11,7 @@ import { Attempts } from "./attempts.ts";
 import type { BudgetHolder } from "./body-account.ts";
 import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
-import type { RequestSeries } from "./exchange-metrics.ts";
+import type { EndedExchange, RequestSeries } from "./exchange-metrics.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import { HeldBytes } from "./held-bytes.ts";
@@ -19,6 +19,7 @@ import type { Prepared, Preparing } from "./prepare.ts";
 import { QueuePlace } from "./queue-place.ts";
 import { forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
+import type { RequestEntry } from "./request-log.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
 import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
@@ -53,6 +54,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #lesson: TokenLesson | undefined;
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
+  /** What the log of requests will tell; undefined where there is none. */
+  readonly #entry: RequestEntry | undefined;
   /** The preparation that is under way. */
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
@@ -71,6 +74,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#wire = wire;
     this.#held = new HeldBytes(services.budget, this);
     this.#hooks = new HookRun(services.hooks);
+    this.#entry = services.log?.open();
     this.#receivedAt = services.clock.now();
   }
 
@@ -111,6 +115,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (this.#decided || this.#ended) return undefined;
     if (this.#requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
+    this.#entry?.received(chunk.length);
     if (this.#held.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
     const body = this.#held.add(chunk, end, this.#headers, this.#wire);
     return body && this.#decide(body);
@@ -224,7 +229,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       status: this.#response.status,
       usage: this.#response.usage,
     });
-    const error = this.#services.metrics.ended({
+    const ended: EndedExchange = {
       cause,
       series: this.#series,
       refused: this.#refused,
@@ -234,8 +239,19 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       streaming: this.streaming,
       receivedAt: this.#receivedAt,
       endedAt: this.#services.clock.now(),
-    });
+    };
+    const error = this.#services.metrics.ended(ended);
     this.#trace?.ended(cause, error, this.#response.status);
+    if (this.#entry === undefined) return;
+    const retries = this.#wire.retries ?? 0;
+    this.#entry.ended(ended, {
+      requestId: this.#requestId,
+      headers: this.#headers,
+      endpoint: this.#attempts?.lastTried(retries).id,
+      retries,
+      ownAnswer: this.#wire.ownAnswer,
+      queuedMs: this.#place?.wait?.waitedMs ?? 0,
+    });
   }
 
   #identify(): void {
@@ -266,6 +282,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       const understood = decider.understand(this.requestId, this.#headers, body);
       if (understood instanceof Rejection) return this.#refuse(understood);
       const processed = decider.process(understood);
+      this.#entry?.understood(processed.request);
       const flowControl = this.#services.flowControl();
       if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset))
         return this.#prepare(processed);
@@ -342,6 +359,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);
+      this.#entry?.understood(request, outcome.record.sequence);
       if (result instanceof Rejection) {
         this.#refused = metrics.refused(request);
         return this.#refuse(result);

@@ -76,6 +76,10 @@ export interface Wire {
   evict(rejection: Rejection): void;
   /** The client's address as the wire knows it, apart from the headers: an IP address, perhaps with a port. */
   clientAddress?(): string | undefined;
+  /** Attempts after the first one; undefined where the wire makes none. */
+  readonly retries?: number;
+  /** The answer that the wire itself gives to a request that breaks HTTP or stalls; it then ends the exchange as client-gone. */
+  readonly ownAnswer?: { readonly status: number; readonly reason: string } | undefined;
 }
 
 /**

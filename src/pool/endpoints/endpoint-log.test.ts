@@ -34,7 +34,7 @@ function setUp(count: number) {
 
 describe("EndpointLog", () => {
   it("warns of an endpoint that goes down, calls the last one of the pool an error, and tells who is back", () => {
-    const { said, down, up, lines, registry, endpoints } = setUp(2);
+    const { said, down, up, lines, registry, endpoints, clock } = setUp(2);
     down(0);
     expect(lines[0]).toEqual({
       level: "warn",
@@ -46,10 +46,12 @@ describe("EndpointLog", () => {
     expect(lines[1]).toEqual({
       level: "error",
       text: "every endpoint of the pool is down",
-      fields: { endpoints: 2, cause: "request could not connect: refused" },
+      fields: { endpoints: 2, cause: "request could not connect: refused", since: "1970-01-01T00:00:00.000Z" },
     });
     expect(said()).toEqual(["warn default/e1 endpoint is down", "error pool every endpoint of the pool is down"]);
+    clock.advance(7_300);
     up(0);
+    expect(lines[1]!.fields).toEqual({ endpoints: 2, down: 1, lastedMs: 7_300 });
     expect(said()).toEqual(["info default/e0 endpoint is up", "info pool an endpoint of the pool is back"]);
     registry.states.unreadable(endpoints[0]!, "HTTP 500");
     expect(said()).toEqual(["info default/e0 endpoint is blind: its metrics cannot be read"]);
@@ -113,14 +115,21 @@ describe("EndpointLog", () => {
   });
 
   it("tells at the end of the window what has become of a pool that flaps", () => {
-    const { said, down, up, clock } = setUp(1);
+    const { said, down, up, clock, lines } = setUp(1);
     for (let i = 0; i < 10; i++) {
       down(0);
       up(0);
     }
+    clock.advance(2_000);
     down(0);
     expect(said().filter((line) => line.includes("pool"))).toHaveLength(4);
     clock.advance(10_000);
+    // The line comes late. It tells the cause and the beginning of the outage all the same.
+    expect(lines[1]!.fields).toEqual({
+      endpoints: 1,
+      cause: "request could not connect: refused",
+      since: "1970-01-01T00:00:02.000Z",
+    });
     expect(said()).toEqual(["warn default/e0 endpoint is down", "error pool every endpoint of the pool is down"]);
   });
 

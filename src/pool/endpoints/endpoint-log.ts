@@ -23,9 +23,20 @@ const WORDS: Readonly<Record<EndpointState, string>> = {
   down: "endpoint is down",
 };
 
+/** The time in which every endpoint of the pool is down. */
+interface Outage {
+  /** Monotonic milliseconds. */
+  readonly began: number;
+  /** RFC 3339. */
+  readonly since: string;
+  /** What went wrong with the last endpoint. */
+  readonly cause: string;
+}
+
 /**
  * Writes a line when an endpoint changes its state: `warn` when it goes down, `info` otherwise. It also writes a line when the
- * last endpoint of the pool goes down (`error`) or one of them is back (`info`). Lines are bounded in windows of 10 s. Changes
+ * last endpoint of the pool goes down (`error`, with the time since when) or one of them is back (`info`, with the duration of
+ * the outage). Lines are bounded in windows of 10 s. Changes
  * without a line are reported at the end of the window, with the state of that moment. So the last line about an endpoint is
  * always true.
  */
@@ -41,8 +52,12 @@ export class EndpointLog {
   /** Endpoints that are down. */
   #down = 0;
   /** The last line about the pool says that every endpoint is down. */
-  #outage = false;
+  #outageTold = false;
   #outageLines = 0;
+  /** The outage of the moment. */
+  #outage: Outage | undefined;
+  /** Milliseconds of the outage that ended last. */
+  #lasted = 0;
 
   constructor(clock: Clock, registry: EndpointRegistry, log: Logger) {
     this.#clock = clock;
@@ -53,13 +68,13 @@ export class EndpointLog {
         if (endpoint.state === "down") this.#down++;
         else if (from === "down") this.#down--;
         this.#tell(endpoint, 1, from);
-        this.#tellOutage(endpoint.cause);
+        this.#followOutage(endpoint.cause);
       }),
-      registry.onAdded(() => this.#tellOutage("")),
+      registry.onAdded(() => this.#followOutage("")),
       registry.onRemoved((endpoint) => {
         this.#told.delete(endpoint);
         if (endpoint.state === "down") this.#down--;
-        this.#tellOutage("an endpoint left the pool");
+        this.#followOutage("an endpoint left the pool");
       }),
     ];
   }
@@ -88,17 +103,35 @@ export class EndpointLog {
     this.#log[state === "down" ? "warn" : "info"](fields, WORDS[state]);
   }
 
-  #tellOutage(cause: string): void {
+  /** @param cause of the change that was just made */
+  #followOutage(cause: string): void {
     const { size } = this.#registry;
-    const outage = size > 0 && this.#down === size;
-    if (outage === this.#outage || this.#outageLines >= LINES_EACH) return;
-    this.#outage = outage;
+    const isOut = size > 0 && this.#down === size;
+    if (isOut && this.#outage === undefined)
+      this.#outage = { began: this.#clock.now(), since: new Date(this.#clock.wall()).toISOString(), cause };
+    if (!isOut && this.#outage !== undefined) {
+      this.#lasted = this.#clock.now() - this.#outage.began;
+      this.#outage = undefined;
+    }
+    this.#tellOutage();
+  }
+
+  #tellOutage(): void {
+    const { size } = this.#registry;
+    const outage = this.#outage;
+    if ((outage !== undefined) === this.#outageTold || this.#outageLines >= LINES_EACH) return;
+    this.#outageTold = outage !== undefined;
     // An empty pool is no event for this log: the code that empties the pool reports it.
     if (size === 0) return;
     this.#outageLines++;
     this.#openWindow();
-    if (outage) this.#log.error({ endpoints: size, cause }, "every endpoint of the pool is down");
-    else this.#log.info({ endpoints: size, down: this.#down }, "an endpoint of the pool is back");
+    if (outage !== undefined) {
+      const { cause, since } = outage;
+      this.#log.error({ endpoints: size, cause, since }, "every endpoint of the pool is down");
+    } else {
+      const lastedMs = Math.round(this.#lasted);
+      this.#log.info({ endpoints: size, down: this.#down, lastedMs }, "an endpoint of the pool is back");
+    }
   }
 
   #openWindow(): void {
@@ -116,6 +149,6 @@ export class EndpointLog {
       const down = untold.filter(([endpoint]) => endpoint.state === "down").length;
       this.#log.warn({ endpoints: untold.length, down }, "further endpoints changed their states");
     }
-    this.#tellOutage("");
+    this.#tellOutage();
   }
 }

@@ -6,7 +6,7 @@ import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { createLogger } from "../../base/telemetry/logging.ts";
+import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
@@ -29,6 +29,7 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
+import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
 
 export interface GatewayOptions extends ConfigSource {
   readonly endpointsFile: string;
@@ -48,10 +49,19 @@ export interface GatewayOptions extends ConfigSource {
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
+  /** Absent = requests are not logged. */
+  readonly requestLog?: RequestLogSettings | undefined;
   /** Whether sluice learns from answers how many bytes of text make a token; default true. */
   readonly learnsBytesPerToken?: boolean;
   /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
   readonly backlog?: () => BacklogPicture | undefined;
+}
+
+/** The lines of the process. */
+interface LogSettings {
+  readonly logging: Pick<LoggerOptions, "level" | "encoder">;
+  /** Ready lines are JSON, too; else text. They are output, which no level hides. */
+  readonly jsonReadyLines: boolean;
 }
 
 /** A gateway that runs. */
@@ -69,6 +79,8 @@ const STALENESS = 2000;
  * Every page shows the pool's averages of the moment, because a dispatcher's gate may read from it how busy the servers are.
  */
 const POOL_INTERVAL = 0;
+/** Milliseconds that the process may still take after it has drained. */
+const LINGER = 1000;
 
 /**
  * Starts the gateway: endpoints, collector, proxy, admin pages. The gateway is ready when the promise resolves.
@@ -85,6 +97,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
+  const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
   const core = new InferenceCore({
     clock,
     random,
@@ -101,15 +114,18 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     tracing,
     bodies: options.bodies,
     learnsBytesPerToken: options.learnsBytesPerToken,
+    requestLog: requests?.log,
     ...options.explain,
     log,
   });
   const stops = [startProcessMetrics(core.registry, clock)];
+  requests?.countIn(core.metrics.requestLogDroppedTotal.with());
   const servers: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const stop of stops.splice(0)) stop();
     await Promise.all(servers.splice(0).map((server) => server.close()));
     await core.close();
+    await requests?.close();
     await tracing.close();
   };
   try {
@@ -160,6 +176,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
+      onUnopened: requests && ((request) => requests.log.unopened(request)),
       onError,
     });
     servers.push(proxy);
@@ -186,10 +203,19 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
 }
 
 /** Runs the gateway until a signal; returns the exit status. */
-export async function runGateway(options: GatewayOptions): Promise<number> {
+export async function runGateway(options: GatewayOptions & LogSettings): Promise<number> {
   collectGarbageRarely();
-  const log = createLogger({ name: "sluice" });
+  const { logging, jsonReadyLines } = options;
+  const log = createLogger({ name: "sluice", ...logging });
   const gateway = await startGateway({ ...options, log });
-  for (const listening of gateway.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
-  return untilSignal(gateway, log);
+  const ready = createLogger({ name: "sluice", ...logging, level: "info", destination: process.stdout });
+  for (const listening of gateway.listening) {
+    const line = readyLine(listening, process.pid);
+    if (jsonReadyLines) ready.info({ part: listening.name, address: listening.address }, line);
+    else process.stdout.write(`${line}\n`);
+  }
+  const status = await untilSignal(gateway, log);
+  // Bytes that nobody reads from the standard output must not keep the process.
+  realClock.after(LINGER, () => process.exit(status), true);
+  return status;
 }

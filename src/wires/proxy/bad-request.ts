@@ -11,6 +11,11 @@ export class BadRequest {
     this.slug = slug;
     this.message = message;
   }
+
+  /** The slug as the log of requests spells reasons. */
+  get reason(): string {
+    return this.slug.replaceAll("-", "_");
+  }
 }
 
 /** A 400 with the slug of every violation of HTTP. */

@@ -93,19 +93,25 @@ export class ClientConnection {
     }
     this.closing = true;
     this.#services.metrics?.badRequest(bad.slug);
-    this.#current?.clientGone();
+    this.#current?.clientGone(bad);
+    const id = this.#current?.answerId(bad) ?? this.#answerId(bad);
     const socket = this.#socket;
     if (!socket.writable) {
       socket.destroy();
       return;
     }
-    socket.end(
-      rawAnswer(badRequestAnswer(bad, this.#current?.requestId ?? requestIdOf(undefined, this.#services.random))),
-    );
+    socket.end(rawAnswer(badRequestAnswer(bad, id)));
     // The proxy reads and discards further bytes: a reset could destroy the answer.
     socket.resume();
     const timer = this.#services.clock.after(this.#services.timers.linger, () => socket.destroy(), true);
     socket.once("close", () => timer.cancel());
+  }
+
+  /** The id for the answer to bytes that are no request. */
+  #answerId({ status, reason }: BadRequest): string {
+    const requestId = requestIdOf(undefined, this.#services.random);
+    this.#services.onUnopened?.({ requestId, status, reason });
+    return requestId;
   }
 
   /** The proxy drains: a connection without a request closes. */

@@ -2,8 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
+import type { ClientSide } from "./client-side.ts";
 import type { Timed } from "./deadlines.ts";
-import { type ClientSide, ExchangeDriver } from "./exchange-driver.ts";
+import { ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, rejectionAnswer, rejectionSlug, requestIdOf } from "./local-answer.ts";
 import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
@@ -125,6 +126,14 @@ export class ClientStream implements ClientSide, Timed {
     return requestIdOf(this.#request.rawHeaders, this.#services.random);
   }
 
+  /** The id for the answer to a request that is refused. A request without an exchange is logged here. */
+  answerId({ status, reason }: BadRequest | Rejection): string {
+    const { requestId } = this;
+    const { method, url } = this.#request;
+    if (this.#driver?.opened !== true) this.#services.onUnopened?.({ requestId, method, target: url, status, reason });
+    return requestId;
+  }
+
   /** Whether the request has arrived completely. */
   get requestComplete(): boolean {
     return this.#request.complete;
@@ -214,9 +223,9 @@ export class ClientStream implements ClientSide, Timed {
     this.#watch(this.#services.timers.linger);
   }
 
-  /** The client closed its half of the connection, or broke it. */
-  clientGone(): void {
-    this.#driver?.clientGone();
+  /** The client closed its half of the connection, or broke it. @param answer what it still gets, because it broke HTTP */
+  clientGone(answer?: BadRequest): void {
+    this.#driver?.clientGone(answer);
   }
 
   requestData(chunk: Buffer): void {
@@ -251,10 +260,10 @@ export class ClientStream implements ClientSide, Timed {
     const { metrics } = this.#services;
     if (refusal instanceof BadRequest) {
       metrics?.badRequest(refusal.slug);
-      this.answer(badRequestAnswer(refusal, this.requestId), true);
+      this.answer(badRequestAnswer(refusal, this.answerId(refusal)), true);
     } else {
       metrics?.badRequest(rejectionSlug(refusal));
-      this.answer(rejectionAnswer(refusal, this.requestId), !this.#request.complete);
+      this.answer(rejectionAnswer(refusal, this.answerId(refusal)), !this.#request.complete);
     }
   }
 

@@ -5,9 +5,10 @@ import { HEADER } from "../../base/inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
-import { BODY_TIMEOUT } from "./bad-request.ts";
+import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
+import type { ClientSide } from "./client-side.ts";
 import { forwardedRequest, sentOnce } from "./forwarded-request.ts";
-import { badRequestAnswer, type LocalAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
+import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
@@ -38,33 +39,6 @@ const USED_UP: Record<AttemptFailure, OutcomeReason> = {
   status: "upstream_reset",
 };
 
-/** The client's side of one exchange: the source of its request and the destination of its answer. */
-export interface ClientSide {
-  /** Time at which the exchange is given up unless something happens; monotonic milliseconds. */
-  deadline: number;
-  /** Node has the status line of an answer. */
-  readonly headWritten: boolean;
-  /** The client has not yet read all written bytes; `clientDrained` follows. */
-  readonly needsDrain: boolean;
-  /** `x-request-id` of the client; without it a new id on each read. */
-  readonly requestId: string;
-  /** Whether the request has arrived completely. */
-  readonly requestComplete: boolean;
-  sendContinue(): void;
-  pauseRequest(): void;
-  resumeRequest(): void;
-  /** The head of the model server's answer. */
-  writeHead(head: ResponseHead, bodyless: boolean): void;
-  /** @returns false: the caller must wait for `clientDrained` */
-  write(bytes: Uint8Array): boolean;
-  /** The answer is complete. */
-  end(): void;
-  /** The answer will never be complete. The connection ends, so the client notices. */
-  cut(): void;
-  /** An answer of the proxy. @param last the connection ends with it */
-  answer(answer: LocalAnswer, last: boolean): void;
-}
-
 /**
  * Drives one exchange for one client request. The driver feeds the request to the exchange. It sends the decided request to the
  * endpoints of the list one after the other, and passes the answer back. It ends the exchange exactly once in every case
@@ -83,7 +57,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #others = 0;
   /** Plugins set headers of the forwarded request, so a fault in it may be theirs. */
   #changedByPlugins = false;
-  #retries = 0;
+  /** Attempts after the first one. */
+  retries = 0;
+  /** The answer to a request that breaks HTTP or stalls, once it is decided. */
+  ownAnswer: BadRequest | undefined;
   #attempt: Attempt | undefined;
   #eventStream = false;
   /** The exchange has received the end of the answer. */
@@ -136,9 +113,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#feed(NOTHING, true);
   }
 
-  /** The client left, or broke its connection. */
-  clientGone(): void {
+  /** The client left, or broke its connection. @param answer what it still gets, because it broke HTTP */
+  clientGone(answer?: BadRequest): void {
     if (this.#phase === "done") return;
+    this.ownAnswer = answer;
     this.#services.metrics?.clientGone();
     this.#close("client-gone");
   }
@@ -168,6 +146,11 @@ export class ExchangeDriver implements Wire, AttemptListener {
     if (this.#phase !== "done") this.#reject(rejection);
   }
 
+  /** Whether the request has an exchange, now or before. */
+  get opened(): boolean {
+    return this.#exchange !== undefined;
+  }
+
   /** True after the exchange has ended. */
   get done(): boolean {
     return this.#phase === "done";
@@ -179,8 +162,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
     switch (this.#phase) {
       case "receiving":
         this.#services.metrics?.badRequest(BODY_TIMEOUT.slug);
+        this.ownAnswer = BODY_TIMEOUT;
         this.#close("client-gone");
-        this.#client.answer(badRequestAnswer(BODY_TIMEOUT, this.#requestId), true);
+        this.#client.answer(
+          badRequestAnswer(BODY_TIMEOUT, this.#answerId(BODY_TIMEOUT.status, BODY_TIMEOUT.reason)),
+          true,
+        );
         return;
       case "deciding":
         this.#reject(new Rejection("upstream_timeout", `no endpoint was picked within ${timers.picking} ms`));
@@ -274,7 +261,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     if (next instanceof Rejection) this.#reject(next);
     else if (!mayRetry) this.#reject(new Rejection(USED_UP[failure], `${endpoint.hostPort}: ${detail}`));
     else {
-      this.#retries++;
+      this.retries++;
       this.#services.metrics?.retried(failure);
       this.#send(next);
     }
@@ -381,7 +368,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#client.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
     this.#attempt = new Attempt(this, endpoint);
     let request = this.#forwarded!;
-    if (!this.#mayRetry() || this.#retries >= this.#others) {
+    if (!this.#mayRetry() || this.retries >= this.#others) {
       const once = sentOnce(request);
       if (once !== undefined) {
         request = once;
@@ -392,22 +379,27 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   #mayRetry(): boolean {
-    return this.#retries < this.#services.maxRetries && this.#replayable;
+    return this.retries < this.#services.maxRetries && this.#replayable;
   }
 
   /** A server that reports overload needs a pause before the retry. A dead server needs none. */
   #retryLater(endpoint: Endpoint): void {
     const { clock, random, metrics } = this.#services;
-    const wait = Math.min(BACKOFF.longest, BACKOFF.first * 2 ** this.#retries) * (0.5 + random.next() / 2);
-    this.#retries++;
+    const wait = Math.min(BACKOFF.longest, BACKOFF.first * 2 ** this.retries) * (0.5 + random.next() / 2);
+    this.retries++;
     metrics?.retried("status");
     clock.after(wait, () => {
       if (this.#phase === "waiting") this.#send(endpoint);
     });
   }
 
-  get #requestId(): string {
-    return this.#exchange?.requestId ?? this.#client.requestId;
+  /** The id for an answer of the proxy. An exchange logs its own end; without one, the answer is logged here. */
+  #answerId(status: number, reason: string): string {
+    if (this.#exchange !== undefined) return this.#exchange.requestId;
+    const { requestId } = this.#client;
+    const { method, path: target } = this.#head;
+    this.#services.onUnopened?.({ requestId, method, target, status, reason });
+    return requestId;
   }
 
   #where(): string {
@@ -427,7 +419,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const complete = this.#phase !== "receiving" && this.#phase !== "held";
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
-    else this.#client.answer(rejectionAnswer(rejection, this.#requestId, this.#exchange?.decisionHeaders), !complete);
+    else {
+      const id = this.#answerId(rejection.status, rejection.reason);
+      this.#client.answer(rejectionAnswer(rejection, id, this.#exchange?.decisionHeaders), !complete);
+    }
   }
 
   /** Ends the exchange. The caller decides which answer the client still gets. */

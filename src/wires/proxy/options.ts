@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
+import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
 import type { PathTable } from "./path-table.ts";
@@ -108,6 +109,8 @@ export interface ProxyOptions {
   /** Whether the proxy forwards header names with `_`. The default answer is 400, since many servers read `_` as `-`. */
   readonly allowUnderscores?: boolean;
   readonly metrics?: ProxyMetrics;
+  /** Receives each request that the proxy answered without an exchange, and each connection that it closed at once. */
+  readonly onUnopened?: ((request: UnopenedRequest) => void) | undefined;
   /** Receives internal errors of the proxy, which the client sees as 500. */
   readonly onError?: (error: unknown) => void;
   /** Opens the sockets to endpoints; `net.connect` by default. */

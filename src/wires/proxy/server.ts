@@ -51,6 +51,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     timers,
     allowUnderscores: options.allowUnderscores ?? false,
     metrics,
+    onUnopened: options.onUnopened,
     onError: (error) => options.onError?.(error),
     pools,
     deadlines,
@@ -85,7 +86,10 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     socket.once("close", () => connections.delete(connection));
     socket.once("end", () => connection.ended());
   });
-  server.on("drop", () => metrics?.connectionRefused());
+  server.on("drop", () => {
+    metrics?.connectionRefused();
+    options.onUnopened?.({ reason: "connection_refused" });
+  });
   server.on("request", (request, response) => accept(request, response, "none"));
   server.on("checkContinue", (request, response) => accept(request, response, "continue"));
   server.on("checkExpectation", (request, response) => accept(request, response, "unknown"));

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Deadlines } from "./deadlines.ts";
-import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";
+import type { ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
@@ -18,6 +18,7 @@ export interface ProxyServices {
   readonly timers: ProxyTimers;
   readonly allowUnderscores: boolean;
   readonly metrics: ProxyMetrics | undefined;
+  readonly onUnopened: ProxyOptions["onUnopened"];
   onError(error: unknown): void;
   readonly pools: UpstreamPools;
   readonly deadlines: Deadlines;

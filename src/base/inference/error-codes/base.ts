@@ -42,6 +42,11 @@ export const BASE_ERRORS = {
     cause: "A text is not a quantity.",
     remedy: "Write a number with or without a suffix, such as 1000, 512Mi or 2G.",
   },
+  REQUEST_LOG_FILE: {
+    exit: 1,
+    cause: "The file for the log of requests cannot be opened.",
+    remedy: "Correct the path, create its folder, or let the user of the process write to it.",
+  },
   TLS_FILE_UNREADABLE: {
     exit: 1,
     cause: "The file of a certificate or a key cannot be read.",

@@ -1,0 +1,194 @@
+import type { Clock, Timer } from "../clock/clock.ts";
+
+/** The place that lines go to. The writer has one write under way at a time. */
+export interface LineTarget {
+  /**
+   * Writes bytes without blocking the process.
+   * @param atStart the bytes begin with a new line; false = they continue the line of the previous write
+   * @param done called once, after `write` has returned, with the number of written bytes: 0 with an error, else 1 or more
+   */
+  write(
+    bytes: Uint8Array,
+    atStart: boolean,
+    done: (error: NodeJS.ErrnoException | undefined, written: number) => void,
+  ): void;
+  /** Frees the target. It may have a write under way that never ends. */
+  close(): void;
+}
+
+/** What a writer reports. */
+export interface LineWriterEvents {
+  /** So many lines were not written and never will be. @param error the failure of the write; undefined = there was no room */
+  dropped(lines: number, error?: NodeJS.ErrnoException): void;
+  /** A write failed. Its lines wait for the next try. */
+  failed(error: NodeJS.ErrnoException): void;
+}
+
+/** Default bytes of waiting lines. */
+const LIMIT = 4 * 1024 * 1024;
+/** Most bytes of one write, unless one line has more. */
+const BATCH = 64 * 1024;
+/** Milliseconds before the next write: after a failure, and while the target takes no bytes. */
+const PAUSE = 1000;
+const SHORT_PAUSE = 20;
+
+/** Errors after which nobody will read what was written to this target. */
+const GONE: ReadonlySet<string> = new Set([
+  "EPIPE",
+  "ECONNRESET",
+  "ERR_STREAM_DESTROYED",
+  "ERR_STREAM_WRITE_AFTER_END",
+]);
+
+/** `pausing`: a timer begins the next write. `closed`: further lines are dropped. */
+type State = "idle" | "writing" | "pausing" | "closed";
+
+/**
+ * Writes lines to a target that may be slow, full or gone, and never makes the caller wait. Waiting lines take a bounded number
+ * of bytes; further lines are dropped and reported. While writes fail, the lines wait. A reader that is gone (EPIPE) gets nothing:
+ * its lines are dropped at once.
+ */
+export class LineWriter {
+  readonly #clock: Clock;
+  readonly #target: LineTarget;
+  readonly #events: LineWriterEvents;
+  readonly #limit: number;
+  #state: State = "idle";
+  #lines: Buffer[] = [];
+  /** Bytes of the lines that wait and of the batch. */
+  #bytes = 0;
+  /** The lines of the write under way, whole, and how many of their bytes are written. */
+  #batch: readonly Buffer[] = [];
+  #data: Uint8Array = new Uint8Array(0);
+  #written = 0;
+  #pause: Timer | undefined;
+  #emptied: (() => void) | undefined;
+
+  /** @param limit bytes of waiting lines */
+  constructor(clock: Clock, target: LineTarget, events: LineWriterEvents, limit = LIMIT) {
+    this.#clock = clock;
+    this.#target = target;
+    this.#events = events;
+    this.#limit = limit;
+  }
+
+  /** Bytes that wait, at most the limit. */
+  get waiting(): number {
+    return this.#bytes;
+  }
+
+  /** @param line without its newline */
+  add(line: string): void {
+    const bytes = Buffer.from(`${line}\n`);
+    if (this.#state === "closed" || this.#bytes + bytes.length > this.#limit) {
+      this.#events.dropped(1);
+      return;
+    }
+    this.#bytes += bytes.length;
+    this.#lines.push(bytes);
+    if (this.#state === "idle") this.#write();
+  }
+
+  /** Writes the waiting lines within `ms` milliseconds, drops the others, and closes the target. */
+  async close(ms: number): Promise<void> {
+    if (this.#state === "closed") return;
+    let timer: Timer | undefined;
+    if (this.#bytes > 0)
+      await new Promise<void>((resolve) => {
+        this.#emptied = resolve;
+        timer = this.#clock.after(ms, resolve, true);
+      });
+    timer?.cancel();
+    this.#pause?.cancel();
+    this.#state = "closed";
+    this.#dropAll();
+    this.#target.close();
+  }
+
+  #write(): void {
+    if (this.#batch.length === 0) this.#nextBatch();
+    if (this.#batch.length === 0) {
+      this.#state = "idle";
+      this.#emptied?.();
+      return;
+    }
+    this.#state = "writing";
+    this.#target.write(this.#data.subarray(this.#written), this.#atLineStart, (error, written) =>
+      this.#wrote(error, written),
+    );
+  }
+
+  #nextBatch(): void {
+    let bytes = 0;
+    let count = 0;
+    while (count < this.#lines.length && (count === 0 || bytes + this.#lines[count]!.length <= BATCH))
+      bytes += this.#lines[count++]!.length;
+    this.#batch = this.#lines.splice(0, count);
+    this.#data = Buffer.concat(this.#batch);
+    this.#written = 0;
+  }
+
+  #wrote(error: NodeJS.ErrnoException | undefined, written: number): void {
+    if (this.#state !== "writing") return;
+    if (error !== undefined) {
+      this.#failed(error);
+      return;
+    }
+    this.#written += written;
+    this.#bytes -= written;
+    if (this.#written === this.#data.length) this.#batch = [];
+    this.#write();
+  }
+
+  #failed(error: NodeJS.ErrnoException): void {
+    if (error.code === "EAGAIN") {
+      this.#pauseFor(SHORT_PAUSE);
+      return;
+    }
+    if (GONE.has(error.code ?? "")) this.#dropAll(error);
+    else {
+      this.#events.failed(error);
+      this.#dropTornLine(error);
+    }
+    this.#pauseFor(PAUSE);
+  }
+
+  #pauseFor(ms: number): void {
+    this.#state = "pausing";
+    this.#pause = this.#clock.after(
+      ms,
+      () => {
+        this.#state = "idle";
+        this.#write();
+      },
+      true,
+    );
+  }
+
+  get #atLineStart(): boolean {
+    return this.#written === 0 || this.#data[this.#written - 1] === 0x0a;
+  }
+
+  /** The rest of a line may come to another file than its beginning, where it is no line of its own. */
+  #dropTornLine(error: NodeJS.ErrnoException): void {
+    if (this.#atLineStart) return;
+    const end = this.#data.indexOf(0x0a, this.#written) + 1;
+    this.#bytes -= end - this.#written;
+    this.#written = end;
+    if (end === this.#data.length) this.#batch = [];
+    this.#events.dropped(1, error);
+  }
+
+  #dropAll(error?: NodeJS.ErrnoException): void {
+    let lines = this.#lines.length;
+    let start = 0;
+    for (const line of this.#batch) {
+      start += line.length;
+      if (start > this.#written) lines++;
+    }
+    this.#lines = [];
+    this.#batch = [];
+    this.#bytes = 0;
+    if (lines > 0) this.#events.dropped(lines, error);
+  }
+}

@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+
+/** Most of N in `--request-log 1/N`. */
+const MOST_EVERY = 1_000_000;
+const LEVELS = ["error", "warn", "info", "debug"] as const;
+const FORMATS = ["json", "console"] as const;
+
+/** The options of `sluice gateway` for its lines. */
+export interface LogOptions {
+  readonly logLevel: string;
+  readonly logFormat?: string;
+  readonly requestLog: string;
+  readonly requestLogFile: string;
+}
+
+export function withLogOptions(command: Command): Command {
+  return command
+    .option("--log-level <level>", "lowest level of the log lines on stderr: error, warn, info or debug", "info")
+    .option(
+      "--log-format <format>",
+      "json or console (text with tabs), for log lines and ready lines; without it, log lines are JSON and ready lines are text",
+    )
+    .option(
+      "--request-log <which>",
+      "requests that get a line each: off, errors, all, or 1/N for all errors and one in N of the others",
+      "errors",
+    )
+    .option(
+      "--request-log-file <file>",
+      "file for these lines, opened again after a rename or SIGHUP; - = stdout",
+      "-",
+    );
+}
+
+/** @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */
+export function logSettingsFrom({ logLevel, logFormat, requestLog, requestLogFile }: LogOptions) {
+  const every = everyOf(requestLog);
+  if (requestLogFile === "")
+    throw new SluiceError("FLAG_VALUE", '--request-log-file is ""; give a file, or - for stdout');
+  if (every === undefined && requestLogFile !== "-")
+    throw new SluiceError("FLAG_CONFLICT", "--request-log-file needs another --request-log than off");
+  const encoder = logFormat === undefined ? undefined : oneOf(FORMATS, logFormat, "--log-format");
+  return {
+    logging: { level: oneOf(LEVELS, logLevel, "--log-level"), encoder },
+    jsonReadyLines: encoder === "json",
+    requestLog: every === undefined ? undefined : { every, file: requestLogFile },
+  } as const;
+}
+
+function oneOf<T extends string>(words: readonly T[], text: string, flag: string): T {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw new SluiceError("FLAG_VALUE", `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${words.join(", ")}`);
+}
+
+/** One in how many requests that end well gets a line, 0 = none; undefined = no request gets one. */
+function everyOf(text: string): number | undefined {
+  switch (text) {
+    case "off":
+      return undefined;
+    case "errors":
+      return 0;
+    case "all":
+      return 1;
+  }
+  const every = Number(/^1\/([1-9]\d*)$/.exec(text)?.[1]);
+  if (every <= MOST_EVERY) return every;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--request-log is ${JSON.stringify(text.slice(0, 100))}; give off, errors, all, or 1/N with N from 1 to ${MOST_EVERY}`,
+  );
+}

@@ -28,6 +28,11 @@ describe("a request without an exchange", () => {
       "GET /a?b HTTP/1.1\r\nhost: a\r\nhost: b\r\nx-request-id: mine\r\n\r\n",
       { requestId: "mine", method: "GET", target: "/a?b", status: 400, reason: "bad_request" },
     ],
+    [
+      "a path that may not pass",
+      "POST /sleep HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\ncontent-length: 0\r\n\r\n",
+      { requestId: "mine", method: "POST", target: "/sleep", status: 403, reason: "path_not_allowed" },
+    ],
     ["bytes that are no HTTP", "HELLO\r\n\r\n", { status: 400, reason: "bad_request" }],
     [
       "an upgrade",
@@ -36,8 +41,8 @@ describe("a request without an exchange", () => {
     ],
     [
       "a body that announces too much",
-      "POST /a HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\ncontent-length: 99999999999\r\n\r\n",
-      { requestId: "mine", method: "POST", target: "/a", status: 413, reason: "too_large" },
+      "POST / HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\ncontent-length: 99999999999\r\n\r\n",
+      { requestId: "mine", method: "POST", target: "/", status: 413, reason: "too_large" },
     ],
   ])("is reported once, with the id of its answer: %s", async (_what, bytes, expected) => {
     const seen = await reported(bytes);
@@ -47,7 +52,7 @@ describe("a request without an exchange", () => {
   });
 
   it("is not one whose exchange reports its own end", async () => {
-    const head = "POST /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
+    const head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     const seen: UnopenedRequest[] = [];
     const wires: Wire[] = [];
     await harness.start(

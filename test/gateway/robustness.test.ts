@@ -18,7 +18,7 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
   beforeAll(async () => {
     sims = await startSims(2, ["--inter-token-latency", "1"]);
     file = endpointsFile(sims.map((sim) => sim.port));
-    gateway = await startGateway(file);
+    gateway = await startGateway(file, ["--allow-path", "/unknown/*"]);
   });
   afterAll(async () => {
     await gateway?.process.stop();
@@ -162,16 +162,16 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
         requests: count,
         make: (n) => ({
           method: "POST",
-          path: n % 7 === 0 ? `/unknown/${n}` : "/v1/chat/completions",
+          path: n % 7 === 0 ? `/unknown/${n}` : n % 7 === 1 ? `/refused/${n}` : "/v1/chat/completions",
           headers: { ...JSON_HEADERS, "x-request-id": `bad-${n}`, "x-llm-d-inference-fairness-id": `tenant-${n}` },
           body: bodies[n % bodies.length]!,
         }),
       });
-    // Bodies that are refused here, and paths that nobody serves: those are for the model server to refuse.
+    // Bodies and paths that are refused here, and allowed paths that nobody serves: those are for the model server to refuse.
     const refusals = (tally: ReadonlyMap<number, number>): number[] => [...tally.keys()].sort();
-    expect(refusals(await bad(1000))).toEqual([400, 404]);
+    expect(refusals(await bad(1000))).toEqual([400, 403, 404]);
     const grown = await growthMiB(gateway.process.pid, 32, async () => {
-      expect(refusals(await bad(10_000))).toEqual([400, 404]);
+      expect(refusals(await bad(10_000))).toEqual([400, 403, 404]);
     });
     expect(grown).toBeLessThanOrEqual(32);
     await alive();

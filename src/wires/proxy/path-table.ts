@@ -76,7 +76,7 @@ export class PathTable {
     }
     const passes = this.kindOf(method, plain) !== "administration";
     if (plain !== path && passes !== (this.kindOf(method, path) !== "administration")) {
-      return malformed("the path has escapes that it needs not; send it plain");
+      return malformed("the path has escapes that hide what it names; send it without them");
     }
     if (passes) return undefined;
     const request = oneLine(`${method} ${path}`);

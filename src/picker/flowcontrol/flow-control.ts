@@ -135,7 +135,10 @@ export class FlowControl {
       this.#go(item);
       return item;
     }
-    for (const { victim } of displaced) this.#take(victim);
+    for (const { victim, outcome } of displaced) {
+      this.#take(victim);
+      this.#reject(victim, outcome);
+    }
     item.behind = this.#bands.requestsFrom(band.priority);
     band.add(item);
     this.#requests++;
@@ -143,7 +146,8 @@ export class FlowControl {
     this.#deadlines.add(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
     item.entering = true;
-    for (const { victim, outcome } of displaced) this.#finish(victim, outcome);
+    // Their waiters may send or cancel requests: all places are right by now.
+    for (const { victim } of displaced) this.#tell(victim, (waiter) => waiter.evicted(victim.rejection!));
     if (isAlone) this.#blocked();
     // Where a cycle runs, one of its waiters sends this request: that cycle sees it.
     else if (!this.#cycling) this.#cycle();
@@ -383,7 +387,6 @@ export class FlowControl {
 
   #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
     const rejection = this.#reject(item, outcome);
-    item.rejection = rejection;
     this.#tell(item, (waiter) => waiter.evicted(rejection));
   }
 

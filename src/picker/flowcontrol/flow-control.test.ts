@@ -274,6 +274,18 @@ describe("capacity", () => {
       expect(rig.counters).toEqual({ requests: 937, bytes: 1000, undecided: 0 });
     });
 
+    it("those that leave have left before the first of them learns it, so that none leaves twice", () => {
+      const rig = new FlowRig(fair({ maxBytes: 10 }));
+      for (let i = 0; i < 8; i++) rig.enter(`a${i}`, { flow: "a", bytes: 1 });
+      const cancelOther = (): void => rig.flow.cancel(rig.ticket("a8"));
+      rig.enter("a8", { flow: "a", bytes: 1 });
+      rig.enter("a9", { flow: "a", bytes: 1, evicted: cancelOther });
+      rig.enter("b", { flow: "b", bytes: 2 });
+      expect(rig.news()).toEqual(["a9 evicted_queue_pressure", "a8 evicted_queue_pressure"]);
+      expect(rig.counters).toEqual({ requests: 9, bytes: 10, undecided: 0 });
+      expect(rig.flow.loads()[0]).toMatchObject({ requests: 9, bytes: 10 });
+    });
+
     it("in a band with one queue nobody leaves", () => {
       const rig = new FlowRig({ bands: [bandOf(0, { maxRequests: 2 })] });
       for (const id of ["a1", "a2", "b1"]) rig.enter(id, { flow: id[0]! });

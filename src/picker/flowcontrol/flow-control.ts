@@ -404,7 +404,9 @@ export class FlowControl {
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
     this.#report(item, outcome);
-    return this.#rules.rejection(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
+    const rejection = this.#rules.rejection(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
+    item.rejection = rejection;
+    return rejection;
   }
 
   #report(item: Item, outcome: QueueOutcome): void {

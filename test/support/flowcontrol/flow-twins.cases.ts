@@ -312,7 +312,7 @@ export class FlowTwins {
       },
       evicted: (rejection) => {
         strictEqual(++known.calls, 1, "a waiter is called once");
-        const { outcome } = this.log.at(-1)!;
+        const { outcome } = this.log.findLast((entry) => entry.id === id)!;
         ok(outcome !== "Dispatched");
         const { reason, detail } = rejectionOf(outcome);
         deepStrictEqual([rejection.reason, rejection.detail], [reason, detail]);

@@ -129,11 +129,15 @@ export class SlowFlowControl {
       this.log.push({ id: request.id, outcome: room, at: now });
       return;
     }
-    for (const { item } of room) this.#remove(item);
+    for (const { item, outcome } of room) {
+      this.#remove(item);
+      this.log.push({ id: item.id, outcome, at: now });
+    }
     this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority });
     band.queued(request.flow);
     this.entering.add(request.id);
-    for (const { item, outcome } of room) this.#report(item, outcome);
+    // Waiters are called when all places are right.
+    for (const { item, outcome } of room) if (!this.entering.has(item.id)) this.left({ id: item.id, outcome, at: now });
     // Where the ceilings are given, the engine looks before the request has entered.
     if (this.isDriven && !this.#settling) return;
     this.settle();

@@ -49,7 +49,7 @@ for (const make of [
 
 // A reader such as `head` may close the pipe early. The rest of the output then has no reader.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
+  if (error.code !== "EPIPE" && error.code !== "ECONNRESET") throw error;
 });
 
 try {

@@ -19,8 +19,10 @@ type Done = (error: NodeJS.ErrnoException | undefined, written: number) => void;
  */
 export function openLineTarget(path: string, clock: Clock): LineTarget & { reopen?(): void } {
   if (path !== "-") return new LineFile(clock, openSync(path, FLAGS, MODE), path);
-  // Node writes to a file of its standard output in the calling thread, and to pipes and sockets without blocking.
-  return fstatSync(1).isFile() ? new LineFile(clock, 1) : new LineStream(process.stdout);
+  // Node writes without blocking to a standard output that is a pipe or a socket, and to a file in the calling thread.
+  const kind = fstatSync(1);
+  const isStream = kind.isFIFO() || kind.isSocket() || process.stdout.isTTY;
+  return isStream ? new LineStream(process.stdout) : new LineFile(clock, 1);
 }
 
 /** Lines to a file, written by the threads of the process. Follows a rename of the file: the next line begins a new file. */

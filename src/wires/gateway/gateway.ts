@@ -208,7 +208,8 @@ export async function runGateway(options: GatewayOptions & LogSettings): Promise
   const { logging, jsonReadyLines } = options;
   const log = createLogger({ name: "sluice", ...logging });
   const gateway = await startGateway({ ...options, log });
-  const ready = createLogger({ name: "sluice", ...logging, level: "info", destination: process.stdout });
+  const destination = { write: (text: string) => process.stdout.write(text) };
+  const ready = createLogger({ name: "sluice", ...logging, level: "info", destination });
   for (const listening of gateway.listening) {
     const line = readyLine(listening, process.pid);
     if (jsonReadyLines) ready.info({ part: listening.name, address: listening.address }, line);

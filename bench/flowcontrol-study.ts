@@ -33,6 +33,7 @@ const REALTIME_RATE = 60;
 /** More than the servers can do of realtime requests alone. */
 const FLOOD_RATE = 400;
 const COUNTED = join(import.meta.dirname, "data", "flow-counted.yaml");
+const RESERVE = join(import.meta.dirname, "data", "flow-reserve.yaml");
 const PENDING = join(import.meta.dirname, "data", "flow-pending.yaml");
 const POLICIES = ["default", "flow-control", "holdback", "eviction", "token-fairness"];
 
@@ -132,7 +133,7 @@ async function noisyNeighbour(): Promise<void> {
     const figures = `Jain ${mean(runs.map(({ jain }) => jain)).toFixed(2)}${waits}, refused of the others ${(100 * refused).toFixed(1)} %`;
     console.log(`         ${"".padEnd(26)} ${figures}`);
   };
-  const all = await run((request) => request, POLICIES, [COUNTED, ...values["config-file"]]);
+  const all = await run((request) => request, POLICIES, [COUNTED, RESERVE, ...values["config-file"]]);
   for (const [policy, runs] of all) tell(policy, runs);
   const lower: Change = (request) => (request.kind === "noisy" ? { ...request, priority: -1 } : request);
   for (const runs of (await run(lower, [], [COUNTED])).values()) tell("flow-counted, neighbour -1", runs);

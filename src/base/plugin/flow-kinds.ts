@@ -59,8 +59,12 @@ export interface FlowChoice {
    * The flow whose head leaves next: one that has joined and not left. Called only while there is one. Two calls in a row give
    * the same flow.
    * @param now monotonic milliseconds
+   * @param fill of the band: the saturation by the ceiling, 0 to below 1
+   * @returns null = each flow that waits is held back at this fill
    */
-  next(now: number): QueuedFlow;
+  next(now: number, fill: number): QueuedFlow | null;
+  /** Whether a request of this flow is held back at this fill. Absent = never. */
+  holds?(fairnessId: string, fill: number): boolean;
   /** The head of the flow is about to be dispatched. `left` follows when it was the last one. */
   served(flow: QueuedFlow): void;
   /**

@@ -116,10 +116,11 @@ export class Band implements ItemBand {
     this.#follow((choice) => choice.left(flow));
   }
 
-  /** The request that leaves next; undefined when none is queued. The caller removes it. */
-  take(now: number): Item | undefined {
+  /** The request that leaves next; undefined when none is queued, or all are held back at this fill. The caller removes it. */
+  take(now: number, fill: number): Item | undefined {
     if (this.requests === 0) return undefined;
-    const flow = this.#next(now);
+    const flow = this.#next(now, fill);
+    if (flow === null) return undefined;
     this.#follow((choice) => choice.served(flow));
     return flow.head;
   }
@@ -188,14 +189,20 @@ export class Band implements ItemBand {
     return { flows: found.size, longest };
   }
 
-  #next(now: number): Flow {
+  /** Whether a request of this flow is held back at this fill. */
+  holds(fairnessId: string, fill: number): boolean {
+    return this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false;
+  }
+
+  #next(now: number, fill: number): Flow | null {
     if (this.#choice === undefined) return this.#turn();
     const chosen = this.#call((choice) => {
-      const flow: unknown = choice.next(now);
+      const flow: unknown = choice.next(now, fill);
+      if (flow === null) return null;
       if (flow instanceof Flow && this.#flows.get(flow.fairnessId) === flow) return flow;
       throw new TypeError("the policy chose no flow that waits in its band");
     });
-    return chosen ?? this.#turn();
+    return chosen === undefined ? this.#turn() : chosen;
   }
 
   /** The flow that has not been first for longest. */

@@ -1214,6 +1214,44 @@ describe("eviction of requests in flight (scheduling 6.9)", () => {
   });
 });
 
+describe("flows that their policy holds back", () => {
+  /** Turns that hold back one flow from a fill of 0.5 on. */
+  const holding = (id: string): Partial<FlowControlSettings> => {
+    const choice = (): FlowChoice => {
+      const waiting: QueuedFlow[] = [];
+      return {
+        joined: (flow) => void waiting.push(flow),
+        left: (flow) => void waiting.splice(waiting.indexOf(flow), 1),
+        served() {},
+        next: (_now, fill) => waiting.find((flow) => fill < 0.5 || flow.fairnessId !== id) ?? null,
+        holds: (fairnessId, fill) => fill >= 0.5 && fairnessId === id,
+      };
+    };
+    const band = { ...bandSettingsOf(PLAIN_BAND), fairness: { choice } };
+    return { bands: new Map([[0, band]]), template: bandSettingsOf(PLAIN_BAND) };
+  };
+
+  it("wait while others of the band go on, queued or not, and go on when the fill falls", () => {
+    const rig = new FlowRig({}, holding("noisy"));
+    rig.load = 0.5;
+    rig.enter("n1", { flow: "noisy" });
+    rig.enter("q1", { flow: "quiet" });
+    rig.enter("n2", { flow: "noisy" });
+    expect(rig.news()).toEqual(["q1 goes on"]);
+    expect(rig.counters).toMatchObject({ requests: 2 });
+    expect(rig.loadIs(0.49).news()).toEqual(["n1 Dispatched", "n2 Dispatched"]);
+  });
+
+  it("do not stop lower bands", () => {
+    const rig = new FlowRig({ bands: [bandOf(-1, {})] }, { ...holding("noisy") });
+    rig.load = 1;
+    rig.enter("n1", { flow: "noisy" });
+    rig.enter("low", { priority: -1 });
+    expect(rig.loadIs(0.5).news()).toEqual(["low Dispatched"]);
+    expect(rig.failures).toEqual([]);
+  });
+});
+
 describe("the rules of v1.5 (scheduling 6.10)", () => {
   const old = (plain: Partial<PlainSettings> = {}): FlowRig => new FlowRig(plain, { rules: FLOW_RULES["v1.5"] });
 

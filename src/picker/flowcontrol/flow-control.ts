@@ -127,7 +127,7 @@ export class FlowControl {
     }
     // Most requests find room and an empty queue: these need no queue and no timer.
     const isAlone = this.#requests === 0 && !this.#cycling;
-    if (isAlone && this.#hasRoom(band)) {
+    if (isAlone && this.#hasRoom(band, item)) {
       item.band = band;
       const took = clock.now() - enqueuedAt;
       events.enqueued(request, NOT_YET_FINALIZED, took);
@@ -325,7 +325,8 @@ export class FlowControl {
     this.#look();
     for (const [at, band] of this.#bands.list.entries()) {
       if (band.requests === 0 || !this.#isOpen(at)) continue;
-      const item = band.take(this.#parts.clock.now())!;
+      const item = band.take(this.#parts.clock.now(), this.#fill(at));
+      if (item === undefined) continue;
       item.saturation = this.#saturation;
       item.ceiling = this.#bands.ceiling(at);
       this.#dispatch(item);
@@ -334,9 +335,14 @@ export class FlowControl {
     return false;
   }
 
-  #hasRoom(band: Band): boolean {
+  #hasRoom(band: Band, { fairnessId }: Item): boolean {
     this.#look();
-    return this.#isOpen(this.#bands.list.indexOf(band));
+    const at = this.#bands.list.indexOf(band);
+    return this.#isOpen(at) && !band.holds(fairnessId, this.#fill(at));
+  }
+
+  #fill(at: number): number {
+    return this.#saturation / this.#bands.ceiling(at);
   }
 
   /** Whether the band at this place of the list may dispatch, as of the last look. */

@@ -38,15 +38,15 @@ it("round-robin-fairness-policy serves flows in turn; a flow that joins comes af
           choice.left(flow);
         } else if (step === "serve" && turns.length > 0) {
           const served = turns.shift()!;
-          expect(choice.next(0)).toBe(served);
+          expect(choice.next(0, 0)!).toBe(served);
           choice.served(served);
           turns.push(served);
         }
-        if (turns.length > 0) expect(choice.next(0)).toBe(turns[0]);
+        if (turns.length > 0) expect(choice.next(0, 0)!).toBe(turns[0]);
       }
       // A whole round serves each flow once, in the order of the model.
       const round = turns.map(() => {
-        const flow = choice.next(0);
+        const flow = choice.next(0, 0)!;
         choice.served(flow);
         return flow;
       });
@@ -63,5 +63,5 @@ it("round-robin-fairness-policy keeps a choice for each band, and does not know 
   other.joined(b);
   one.left(b);
   one.served(b);
-  expect([one.next(0), other.next(0)]).toEqual([a, b]);
+  expect([one.next(0, 0)!, other.next(0, 0)!]).toEqual([a, b]);
 });

@@ -18,7 +18,7 @@ function choiceOf(policy: FairnessPolicy, flows: readonly QueuedFlow[]): FlowCho
 }
 
 const next = (policy: FairnessPolicy, flows: readonly QueuedFlow[], now: number): string =>
-  choiceOf(policy, flows).next(now).fairnessId;
+  choiceOf(policy, flows).next(now, 0)!.fairnessId;
 const tokens = (promptTokens: number, completionTokens: number) => ({ promptTokens, completionTokens });
 
 /** The formula of the reference (scheduling 6.6), as it is written there: decay first, then ranges, then the best score. */
@@ -81,11 +81,11 @@ describe("program-aware-fairness", () => {
     expect(next(policy, [flowOf("a", 5), flowOf("b", 3), flowOf("c", 4)], 10)).toBe("b");
     expect(next(policy, [flowOf("b"), flowOf("a"), flowOf("c")], 10)).toBe("b");
     const choice = choiceOf(policy, [flowOf("x"), flowOf("y")]);
-    const first = choice.next(10);
+    const first = choice.next(10, 0)!;
     choice.served(first);
-    expect(choice.next(10)).toBe(first);
+    expect(choice.next(10, 0)!).toBe(first);
     choice.left(first);
-    expect(choice.next(10).fairnessId).toBe("y");
+    expect(choice.next(10, 0)!.fairnessId).toBe("y");
   });
 
   it("keeps the service of a fairness ID for all bands", () => {
@@ -93,7 +93,7 @@ describe("program-aware-fairness", () => {
     const [one, other] = [flowOf("a"), flowOf("b")].map((flow) => flow);
     const bands = [choiceOf(policy, [one!, other!]), choiceOf(policy, [one!, other!])];
     policy.choice().ended!("a", tokens(10, 0), 0, 0);
-    expect(bands.map((band) => band.next(0).fairnessId)).toEqual(["b", "b"]);
+    expect(bands.map((band) => band.next(0, 0)!.fairnessId)).toEqual(["b", "b"]);
   });
 
   it("forgets with the half life: old service weighs less than new; with 0 it stays", () => {

@@ -125,7 +125,7 @@ describe("token-deficit-fairness-policy", () => {
     };
     for (const id of ["brief", "long"]) choice.joined(flow(id));
     const serve = (): string => {
-      const { head, fairnessId } = choice.next(0);
+      const { head, fairnessId } = choice.next(0, 0)!;
       charged = choice.dispatched!(head);
       return fairnessId;
     };
@@ -195,7 +195,7 @@ describe("token-deficit-fairness-policy", () => {
     const waiting = { fairnessId: "waiting", head: head("waiting"), length: 1 };
     choice.joined(waiting);
     for (let i = 0; i < 10_000; i++) choice.dispatched!(head(`f${i}`));
-    expect(choice.next(0)).toBe(waiting);
+    expect(choice.next(0, 0)).toBe(waiting);
     choice.left(waiting);
   });
 

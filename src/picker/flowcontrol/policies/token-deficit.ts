@@ -3,6 +3,7 @@ import { type InferenceRequest, promptTokens } from "../../../base/inference/req
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
 import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "../indexed-heap.ts";
+import { FlowShares } from "./flow-shares.ts";
 
 const parameters = z.strictObject({
   weights: z
@@ -17,6 +18,14 @@ const parameters = z.strictObject({
     .describe(
       "Weight by fairness ID: a flow of weight 2 gets twice the tokens of a flow of weight 1. A flow that is not named has the weight of its InferenceObjectives or InferenceModels, 1 by default.",
     ),
+  reserve: z
+    .number("the reserve must be a number")
+    .min(0, "the reserve must be at least 0")
+    .max(0.9, "the reserve must be at most 0.9")
+    .default(0)
+    .describe(
+      "Part of the room of the band that is kept free of flows above their share: a flow with more than its share of the tokens in flight leaves only while the rest of the room is not in use. The shares count flows of the last minute. 0 = none.",
+    ),
 });
 
 /** Not a type of the reference: the fair share of tokens that the InferenceModel API promises (api-resources 2). */
@@ -25,11 +34,11 @@ export const tokenDeficitFairnessPolicy = defineFairnessPolicy({
   describe:
     "Flows with queued requests get equal shares of tokens, or shares by weight. A request is charged with its prompt tokens and the expected length of its answer, and with what its answer reports in the end.",
   parameters,
-  create: ({ weights }) => {
+  create: ({ weights, reserve }) => {
     const expected = new ExpectedAnswer();
     const byId = new Map(Object.entries(weights));
     const weightOf: WeightOf = ({ fairnessId, fairnessWeight }) => byId.get(fairnessId) ?? fairnessWeight ?? 1;
-    return { choice: () => new TokenDeficit(weightOf, expected) };
+    return { choice: () => new TokenDeficit(weightOf, expected, new FlowShares(reserve)) };
   },
 });
 
@@ -61,6 +70,8 @@ interface Tag {
   /** Arrival among the flows: breaks ties. */
   order: number;
   place: number;
+  /** The heap that it is in while it has queued requests. */
+  heap: IndexedHeap<Tag>;
 }
 
 const BY_TAG: HeapOrder<Tag> = {
@@ -85,12 +96,16 @@ class TokenDeficit implements FlowChoice {
   readonly #expected: ExpectedAnswer;
   readonly #tags = new Map<string, Tag>();
   readonly #queued = new IndexedHeap(BY_TAG);
+  /** Flows above their share, since it was looked at last: they leave only while the reserve is free. */
+  readonly #above = new IndexedHeap(BY_TAG);
+  readonly #shares: FlowShares;
   #time = 0;
   #joins = 0;
 
-  constructor(weightOf: WeightOf, expected: ExpectedAnswer) {
+  constructor(weightOf: WeightOf, expected: ExpectedAnswer, shares: FlowShares) {
     this.#weightOf = weightOf;
     this.#expected = expected;
+    this.#shares = shares;
   }
 
   joined(flow: QueuedFlow): void {
@@ -98,25 +113,41 @@ class TokenDeficit implements FlowChoice {
     tag.at = Math.max(tag.at, this.#time);
     tag.order = this.#joins++;
     tag.flow = flow;
-    this.#queued.add(tag);
+    tag.heap = this.#queued;
+    tag.heap.add(tag);
+    this.#shares.seen(flow.fairnessId, tag.weight, flow.head.enqueuedAt);
   }
 
   left({ fairnessId }: QueuedFlow): void {
     const tag = this.#tags.get(fairnessId);
     if (tag === undefined) return;
-    this.#queued.remove(tag);
+    tag.heap.remove(tag);
     tag.flow = undefined;
   }
 
-  next(): QueuedFlow {
-    return this.#queued.first!.flow!;
+  next(_now: number, fill: number): QueuedFlow | null {
+    let first = this.#queued.first;
+    if (!this.#shares.isReserved(fill)) {
+      const above = this.#above.first;
+      const isNext = first === undefined || (above !== undefined && BY_TAG.before(above, first));
+      return (isNext ? above! : first!).flow!;
+    }
+    for (; first !== undefined; first = this.#queued.first) {
+      if (!this.#shares.isAbove(first.fairnessId, fill)) return first.flow!;
+      this.#put(first, this.#above);
+    }
+    return null;
+  }
+
+  holds(fairnessId: string, fill: number): boolean {
+    return this.#shares.isReserved(fill) && this.#shares.isAbove(fairnessId, fill);
   }
 
   served(): void {
     // `dispatched` follows with the request.
   }
 
-  dispatched({ request }: QueuedRequest): number {
+  dispatched({ request, enqueuedAt }: QueuedRequest): number {
     const charged = promptTokens(request) + this.#expected.of(request.maxTokens);
     const tag = this.#tagOf(request.fairnessId);
     tag.weight = this.#weightOf(request);
@@ -124,14 +155,19 @@ class TokenDeficit implements FlowChoice {
     // Virtual time does not go back.
     this.#time = Math.max(this.#time, start);
     this.#move(tag, start + charged / tag.weight);
+    this.#shares.seen(tag.fairnessId, tag.weight, enqueuedAt);
+    this.#shares.add(tag.fairnessId, charged);
     return charged;
   }
 
   ended(fairnessId: string, { promptTokens: prompt, completionTokens }: ServedTokens, charged: number): void {
     const tokens = prompt + completionTokens;
+    const tag = this.#tags.get(fairnessId);
+    this.#shares.add(fairnessId, -charged);
+    // It may be back within its share.
+    if (tag?.flow !== undefined && tag.heap === this.#above) this.#put(tag, this.#queued);
     if (Number.isNaN(tokens)) return;
     this.#expected.learn(completionTokens);
-    const tag = this.#tags.get(fairnessId);
     if (tag !== undefined) this.#move(tag, tag.at + (tokens - charged) / tag.weight);
   }
 
@@ -140,16 +176,30 @@ class TokenDeficit implements FlowChoice {
       tag.at = at;
       return;
     }
-    this.#queued.remove(tag);
+    tag.heap.remove(tag);
     tag.at = at;
-    this.#queued.add(tag);
+    tag.heap.add(tag);
+  }
+
+  #put(tag: Tag, heap: IndexedHeap<Tag>): void {
+    tag.heap.remove(tag);
+    tag.heap = heap;
+    heap.add(tag);
   }
 
   #tagOf(fairnessId: string): Tag {
     const known = this.#tags.get(fairnessId);
     if (known !== undefined) return known;
     if (this.#tags.size >= MAX_TAGS) this.#forget();
-    const tag: Tag = { fairnessId, at: this.#time, weight: 1, flow: undefined, order: 0, place: -1 };
+    const tag: Tag = {
+      fairnessId,
+      at: this.#time,
+      weight: 1,
+      flow: undefined,
+      order: 0,
+      place: -1,
+      heap: this.#queued,
+    };
     this.#tags.set(fairnessId, tag);
     return tag;
   }

@@ -11,6 +11,7 @@ export const OUTCOMES = {
   model_missing: { status: 400, code: "BadRequest" },
   no_parser: { status: 400, code: "BadRequest" },
   unknown_model: { status: 404, code: "BadConfiguration" },
+  model_not_found: { status: 404, code: "NotFound" },
   body_stalled: { status: 408, code: "RequestTimeout" },
   precondition_failed: { status: 412, code: "PreconditionFailed" },
   too_large: { status: 413, code: "PayloadTooLarge" },

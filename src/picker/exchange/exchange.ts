@@ -313,7 +313,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (understood instanceof Rejection) return this.#refuse(understood);
       const processed = decider.process(understood);
       const flowControl = this.#services.flowControl();
-      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset))
+      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset, understood))
         return this.#prepare(processed);
       return this.#enter(flowControl, processed, body.length);
     } catch (error) {

@@ -105,6 +105,11 @@ export class ClientStream implements ClientSide, Timed {
       this.answer(badRequestAnswer(head, this.requestId), true);
       return;
     }
+    const own = this.#services.ownAnswer?.(head, this);
+    if (own !== undefined) {
+      this.answer(own, !head.end);
+      return;
+    }
     this.#driver = new ExchangeDriver(this.#services, this, head);
     if (!head.end) this.#listen();
     this.#driver.start(this.#expectation === "continue");

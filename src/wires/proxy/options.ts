@@ -3,6 +3,7 @@ import type { Random } from "../../base/clock/random.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
+import type { OwnAnswer } from "./local-answer.ts";
 
 /** Limits for clients (envoy-data-plane 4.5), and for the memory of one request. */
 export interface ProxyLimits {
@@ -96,6 +97,8 @@ export interface ProxyOptions {
   readonly random: Random;
   /** Opens the exchange of one request, after its headers are checked. */
   openExchange(wire: Wire): Exchange;
+  /** Answers requests that no model server needs; asked for each request whose headers are in order. */
+  readonly ownAnswer?: OwnAnswer | undefined;
   /** The most endpoints that the proxy tries after the first one failed; default 2. */
   readonly maxRetries?: number;
   /** Statuses of a model server after which the proxy tries the next endpoint; default 503 alone. */

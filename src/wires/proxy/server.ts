@@ -44,6 +44,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     clock,
     random: options.random,
     openExchange: (wire) => options.openExchange(wire),
+    ownAnswer: options.ownAnswer,
     maxRetries: options.maxRetries ?? 2,
     retryStatuses: new Set(options.retryStatuses ?? [503]),
     limits,

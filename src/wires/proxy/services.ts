@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Deadlines } from "./deadlines.ts";
+import type { OwnAnswer } from "./local-answer.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
@@ -10,6 +11,7 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
+  readonly ownAnswer: OwnAnswer | undefined;
   readonly maxRetries: number;
   readonly retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;

@@ -6,7 +6,7 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 export const MAX_MODELS = 1024;
 /** The longest name of a model, in characters; also of the other texts about one. */
 export const MAX_MODEL_NAME = 1024;
-/** The entry of `models:` that stands for every name. */
+/** The entry of `models:` that means every name. */
 const EVERY = "*";
 /** The most names that a refusal lists, and the most that it compares with the wanted name. */
 const NAMES_TOLD = 10;
@@ -57,7 +57,7 @@ export function wrongModels(value: unknown): { readonly at: readonly number[]; r
       return { at: [i], problem: `must have 1 to ${MAX_MODEL_NAME} characters and no control characters` };
     if (seen.has(name)) return { at: [i], problem: "is listed twice" };
     seen.add(name);
-    if (name === EVERY && value.length > 1) return { at: [i], problem: `"${EVERY}" means every name and stands alone` };
+    if (name === EVERY && value.length > 1) return { at: [i], problem: `"${EVERY}" means every name and must be the only entry` };
   }
   return undefined;
 }

@@ -57,7 +57,8 @@ export function wrongModels(value: unknown): { readonly at: readonly number[]; r
       return { at: [i], problem: `must have 1 to ${MAX_MODEL_NAME} characters and no control characters` };
     if (seen.has(name)) return { at: [i], problem: "is listed twice" };
     seen.add(name);
-    if (name === EVERY && value.length > 1) return { at: [i], problem: `"${EVERY}" means every name and must be the only entry` };
+    if (name === EVERY && value.length > 1)
+      return { at: [i], problem: `"${EVERY}" means every name and must be the only entry` };
   }
   return undefined;
 }

@@ -33,6 +33,8 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The gateway passes no request with this method and path to model servers. `sluice gateway --print-paths` lists the paths that pass. Correct the path, or let the operator of the gateway [allow it](../use/gateway.md#what-passes).",
   unknown_model:
     "The pool has InferenceModels. None of them is for the model of the request, or the one for it has no valid target. Correct the name or the object; [resources.md](../use/resources.md) says when an unknown model is refused.",
+  model_not_found:
+    "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names those that there are. Correct the name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how sluice learns the models.",
   body_stalled:
     "The body of the request arrived too slowly while other requests waited for memory. Send the request again; [bodies.md](../operate/bodies.md) has the rate, the window and their flags.",
   precondition_failed:

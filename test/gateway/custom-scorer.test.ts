@@ -71,7 +71,7 @@ describe("plugins of users, outside the source tree", () => {
         [expect.anything(), { scorer: "zone-scorer", score: 0, weight: 5 }],
       ]);
     }
-    const long = JSON.stringify({ model: "m", max_tokens: 9000, messages: [{ role: "user", content: "hi" }] });
+    const long = JSON.stringify({ model: "sim", max_tokens: 9000, messages: [{ role: "user", content: "hi" }] });
     const refused = await post({}, long);
     expect(refused.status).toBe(429);
     expect(refused.text).toContain("ask for at most 8192 tokens here");

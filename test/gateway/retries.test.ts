@@ -64,9 +64,13 @@ dataLayer: { injectDefaults: false }
   return file;
 }
 
-/** A gateway before the servers. */
+/** A gateway before the servers, which asks them nothing. */
 async function startBefore(list: readonly ModelServer[], flags: readonly string[] = []): Promise<void> {
-  gateway = await startGateway(endpointsFile(list.map(({ port }) => port)), ["--config-file", inTurn(), ...flags]);
+  const file = endpointsFile(
+    list.map(({ port }) => port),
+    ', models: ["*"]',
+  );
+  gateway = await startGateway(file, ["--config-file", inTurn(), ...flags]);
 }
 
 /** Two requests, one after the other. */

@@ -46,7 +46,12 @@ beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "sluice-resources-"));
   writeFileSync(join(folder, "pool.yaml"), POOL);
   writeFileSync(join(folder, "rewrites.yaml"), RULES);
-  gateway = await startGateway(endpointsFile(sims.map(({ port }) => port)), ["--resources", folder]);
+  // So that the servers, not the gateway, refuse a target that nobody has.
+  const file = endpointsFile(
+    sims.map(({ port }) => port),
+    ', models: ["*"]',
+  );
+  gateway = await startGateway(file, ["--resources", folder]);
 });
 afterAll(async () => {
   await gateway?.process.stop();

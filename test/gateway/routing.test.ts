@@ -87,7 +87,7 @@ describe("servers without any metrics", () => {
         (waiting) =>
           new Promise<number>((resolve) => {
             const server = createServer((request, response) => {
-              if (request.url === "/metrics") {
+              if (request.method === "GET") {
                 response.writeHead(404).end();
                 return;
               }

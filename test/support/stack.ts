@@ -10,10 +10,10 @@ export function portOf(address: string): number {
   return Number(address.slice(address.lastIndexOf(":") + 1));
 }
 
-/** A temporary endpoints file for servers on loopback. */
-export function endpointsFile(ports: readonly number[]): string {
+/** A temporary endpoints file for servers on loopback. @param more further keys of every entry, each after a comma */
+export function endpointsFile(ports: readonly number[], more = ""): string {
   const file = join(mkdtempSync(join(tmpdir(), "sluice-endpoints-")), "endpoints.yaml");
-  const entries = ports.map((port, i) => `- { name: server-${i + 1}, address: 127.0.0.1, port: ${port} }`);
+  const entries = ports.map((port, i) => `- { name: server-${i + 1}, address: 127.0.0.1, port: ${port}${more} }`);
   writeFileSync(file, `endpoints:\n${entries.join("\n")}\n`);
   return file;
 }

@@ -26,9 +26,12 @@ export interface RecordedCandidate {
   readonly state: string;
 }
 
-/** A screener or filter that left out a candidate. */
+/** The name of the choice by model among the filters of a decision record. */
+export const SERVED_MODELS = "served-models";
+
+/** A screener or filter that left out a candidate, or the choice by model. */
 export interface RecordedFilter {
-  /** Instance name. */
+  /** Instance name, or `SERVED_MODELS`. */
   readonly name: string;
   readonly dropped: number;
   /** Ids of the candidates that it dropped, at most eight. */

@@ -12,6 +12,7 @@ export const OUTCOMES = {
   no_parser: { status: 400, code: "BadRequest" },
   path_not_allowed: { status: 403, code: "Forbidden" },
   unknown_model: { status: 404, code: "BadConfiguration" },
+  model_not_found: { status: 404, code: "NotFound" },
   body_stalled: { status: 408, code: "RequestTimeout" },
   precondition_failed: { status: 412, code: "PreconditionFailed" },
   too_large: { status: 413, code: "PayloadTooLarge" },

@@ -1,5 +1,10 @@
 import { counted, listed } from "../../base/document/words.ts";
-import type { DecisionRecord, RecordedCandidate, RecordedWait } from "../../base/inference/decision-record.ts";
+import {
+  type DecisionRecord,
+  type RecordedCandidate,
+  type RecordedWait,
+  SERVED_MODELS,
+} from "../../base/inference/decision-record.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
 import { digitsApart, points, span, weightText } from "./explain-words.ts";
@@ -120,7 +125,7 @@ export function explain(record: DecisionRecord): Explanation {
     refusal: refusal === undefined ? null : { ...refusal, status: OUTCOMES[refusal.reason].status },
     queued: record.queued === undefined ? null : explainedWait(record.queued),
     candidateCount: record.candidates,
-    filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter) })),
+    filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter, record.targetModel) })),
     tied: record.tied,
     others: record.others,
     notes: notesFor(record, top),
@@ -135,8 +140,11 @@ function withFailures(reason: string, failed: DecisionRecord["failed"]): string 
   return `${reason.replace(/\.$/, "")} (${listed(failed)} failed and did not count).`;
 }
 
-function filterText({ name, dropped, ids }: DecisionRecord["filters"][number]): string {
-  const what = `${name} dropped ${counted(dropped, "candidate")}`;
+function filterText({ name, dropped, ids }: DecisionRecord["filters"][number], model: string): string {
+  const what =
+    name === SERVED_MODELS
+      ? `${counted(dropped, "endpoint")} ${dropped === 1 ? "does" : "do"} not serve ${model}`
+      : `${name} dropped ${counted(dropped, "candidate")}`;
   if (ids.length === 0) return what;
   const more = dropped - ids.length;
   return `${what}: ${ids.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;

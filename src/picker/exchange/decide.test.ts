@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import { statedModels } from "../../pool/endpoints/served-models.ts";
+import { explain } from "../decisions/explain.ts";
 import type { Decided } from "./decide.ts";
 
 const headers = (...pairs: (readonly [string, string])[]) => HeaderList.of(pairs);
@@ -124,6 +128,79 @@ describe("a decision with a body", () => {
     expect(decideWith(empty, "id", headers(), COMPLETION)).toMatchObject({
       request: { model: "m" },
       result: { reason: "no_endpoints" },
+    });
+  });
+});
+
+describe("a decision about a model of its own endpoints", () => {
+  const asking = (model: string) => Buffer.from(JSON.stringify({ model, prompt: "p" }));
+  const stated = (core: TestCore, place: number, ...models: readonly string[]) =>
+    core.endpoints.upsert({ ...core.endpoint(place), models: statedModels(models) });
+  const decide = (core: TestCore, model: string, list = headers()) => {
+    const decided = decideWith(core, "id", list, asking(model));
+    if (decided instanceof Rejection) throw new Error(decided.text);
+    return decided;
+  };
+  const split = (): TestCore => {
+    const core = new TestCore({ endpoints: 3 });
+    stated(core, 1, "m", "shared");
+    stated(core, 2, "n", "shared");
+    stated(core, 3, "n");
+    return core;
+  };
+
+  it("chooses among the endpoints that serve it, and records the others", () => {
+    const core = split();
+    const { result, record } = decide(core, "m");
+    expect(result).toMatchObject({ endpoints: [{ name: "pod-1" }] });
+    expect(record.candidates).toBe(3);
+    expect(explain(record)).toMatchObject({
+      filters: [{ text: "2 endpoints do not serve m: default/pod-2, default/pod-3" }],
+      reason: "no other of 3 candidates was left; served-models dropped 2.",
+    });
+    for (let i = 0; i < 20; i++)
+      expect((decide(core, "n").result as SchedulingResult).endpoints[0]!.name).toMatch(/^pod-[23]$/);
+  });
+
+  it("goes by the target, not by the name that the client sent", () => {
+    const to = (target: string) => decide(split(), "whatever", headers(["x-llm-d-model-name-rewrite", target])).result;
+    expect(to("m")).toMatchObject({ endpoints: [{ name: "pod-1" }] });
+    expect((to("gone") as Rejection).detail).toContain("the model `gone`, the target of `whatever`.");
+  });
+
+  it("refuses a model that no endpoint serves with 404, and waits for none", () => {
+    const core = split();
+    const { result } = decide(core, "shard");
+    expect(result).toMatchObject({ reason: "model_not_found", status: 404 });
+    expect((result as Rejection).detail).toBe(
+      "no endpoint serves the model `shard`; did you mean `shared`? The models are `m`, `n`, `shared`.",
+    );
+    const wanted = (targetModel: string) => ({ targetModel }) as InferenceRequest;
+    expect(["m", "shard", ""].map((model) => core.decider.mayWait(undefined, wanted(model)))).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    expect(new TestCore({ endpoints: 0 }).decider.mayWait(undefined, wanted("m"))).toBe(true);
+  });
+
+  it("refuses with 503, not with 404, where only the hint of the proxy leaves none", () => {
+    const core = split();
+    const understood = core.decider.understand("id", headers(), asking("m")) as InferenceRequest;
+    const hint = [{ address: "10.0.0.2", port: undefined }];
+    expect(core.decider.mayWait(hint, understood)).toBe(false);
+    expect(core.decider.decide(core.decider.process(understood), hint).result).toMatchObject({
+      reason: "no_endpoints",
+    });
+  });
+
+  it("tries the endpoints of a model that are all down, and no others", () => {
+    const core = split();
+    core.endpoints.attemptFailed(core.endpoint(1), "connect", "refused");
+    expect(decide(core, "m").result).toMatchObject({ endpoints: [{ name: "pod-1" }] });
+    expect(decide(core, "shared")).toMatchObject({
+      result: { endpoints: [{ name: "pod-2" }] },
+      record: { excludedDown: 1 },
     });
   });
 });

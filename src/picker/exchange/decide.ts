@@ -8,7 +8,9 @@ import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RequestHeaderProcessor } from "../../base/plugin/kinds.ts";
+import type { CandidateSet } from "../../pool/endpoints/candidate-sets.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import { modelNotFound } from "../../pool/endpoints/served-models.ts";
 import type { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
@@ -21,7 +23,7 @@ import type { Routed, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
 const MAX_LISTED = 8;
-const NO_CANDIDATES = { endpoints: [], down: [] };
+const NO_CANDIDATES: CandidateSet = { endpoints: [], down: [], poolSize: 0 };
 
 /** The parts of a configuration that decide, besides the scheduler. */
 export interface DecisionParts {
@@ -84,7 +86,7 @@ export class RequestDecider {
    * (epp-protocol 3.2).
    */
   withoutBody(subset: SubsetHint | undefined): Routed | Rejection {
-    const { endpoints } = this.#candidates(subset);
+    const { endpoints } = this.#candidates(subset, "");
     if (endpoints.length === 0) return new Rejection("no_endpoints", "no pods available in datastore");
     return {
       kind: "routed",
@@ -159,11 +161,14 @@ export class RequestDecider {
     return processHeaders(headerProcessors, understood, named, onPluginError, calls);
   }
 
-  /** Whether the hint of a proxy allows an endpoint, or the pool has none at all. Otherwise waiting would not help (E-58a). */
-  mayWait(subset: SubsetHint | undefined): boolean {
+  /**
+   * Whether the hint of a proxy allows an endpoint that serves the model, or the pool has no endpoint at all. Otherwise waiting
+   * would not help (E-58a).
+   */
+  mayWait(subset: SubsetHint | undefined, { targetModel }: InferenceRequest): boolean {
     const { endpoints, ignoreSubset } = this.#parts;
     return (
-      subset === undefined || ignoreSubset || endpoints.size === 0 || endpoints.candidates(subset).endpoints.length > 0
+      endpoints.size === 0 || endpoints.candidates(ignoreSubset ? undefined : subset, targetModel).endpoints.length > 0
     );
   }
 
@@ -178,13 +183,14 @@ export class RequestDecider {
     admitted = false,
   ): Decided {
     const { scheduler } = this.#parts;
-    const { endpoints, down } = this.#candidates(subset);
+    const { endpoints, down, unserving } = this.#candidates(subset, request.targetModel);
     const refusal =
       refused ??
-      (endpoints.length === 0 ? scheduler.noCandidates() : admitted ? undefined : this.#admit(request, endpoints));
+      (endpoints.length === 0 ? this.#nobody(request) : admitted ? undefined : this.#admit(request, endpoints));
+    const more = down.length === 0 && unserving === undefined ? extras : { ...extras, down, unserving };
     const result =
       refusal === undefined
-        ? scheduler.schedule(request, endpoints, down.length, down.length === 0 ? extras : { ...extras, down })
+        ? scheduler.schedule(request, endpoints, down.length, more)
         : scheduler.refused(request, refusal, endpoints.length, down.length);
     return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
   }
@@ -199,14 +205,20 @@ export class RequestDecider {
     }
   }
 
-  #candidates(subset: SubsetHint | undefined): {
-    readonly endpoints: readonly Endpoint[];
-    readonly down: readonly Endpoint[];
-  } {
+  /** The refusal of a request without candidates: the pool lacks its model, or it has no endpoint that is allowed. */
+  #nobody({ model, targetModel }: InferenceRequest): Rejection {
+    const { endpoints, models, scheduler } = this.#parts;
+    const lacks = models.poolKnown && endpoints.size > 0 && endpoints.candidates(undefined, targetModel);
+    return lacks && lacks.endpoints.length === 0
+      ? modelNotFound(targetModel, model, endpoints.modelNames())
+      : scheduler.noCandidates();
+  }
+
+  #candidates(subset: SubsetHint | undefined, model: string): CandidateSet {
     const { endpoints, models, ignoreSubset } = this.#parts;
     // Without a pool, the known endpoints belong to no pool (E-130).
     if (!models.poolKnown) return NO_CANDIDATES;
-    return endpoints.candidates(ignoreSubset ? undefined : subset);
+    return endpoints.candidates(ignoreSubset ? undefined : subset, model);
   }
 }
 

@@ -284,7 +284,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       const processed = decider.process(understood);
       this.#entry?.understood(processed.request);
       const flowControl = this.#services.flowControl();
-      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset))
+      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset, understood))
         return this.#prepare(processed);
       return this.#enter(flowControl, processed, body.length);
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
-import type { SchedulingResult, SideLoad } from "../../base/inference/decision-record.ts";
+import type { RecordedFilter, SchedulingResult, SideLoad } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -52,6 +52,8 @@ export interface ScheduleExtras {
   readonly prepared?: ReadonlyMap<string, unknown> | undefined;
   /** Endpoints that were left out because they are down. They become candidates when the filters leave no other. */
   readonly down?: readonly Endpoint[] | undefined;
+  /** Endpoints that were left out because they do not serve the model. */
+  readonly unserving?: RecordedFilter | undefined;
 }
 
 const NOBODY: readonly Endpoint[] = [];
@@ -184,12 +186,14 @@ export class Scheduler {
     extras: ScheduleExtras,
     others: boolean,
   ): SchedulingResult | Rejection | undefined {
-    const decided = { request, candidates: endpoints.length, excludedDown, now };
+    const { unserving } = extras;
+    const decided = { request, candidates: endpoints.length + (unserving?.dropped ?? 0), excludedDown, now };
     if (endpoints.length === 0) return this.#refuse({ ...decided, refusal: this.noCandidates() });
     const timed = this.#isTimed(extras);
     const capture = this.#isFull(extras) ? this.#capture(request, endpoints, now) : undefined;
     const screened = this.#screening.run(request, endpoints, timed, capture?.dropped);
-    const screenedOut = this.#screening.dropped;
+    const { dropped } = this.#screening;
+    const screenedOut = unserving === undefined ? dropped : [unserving, ...dropped];
     const early = { ...decided, screened: screenedOut, capture };
     if (screened instanceof Rejection) return this.#refuse({ ...early, refusal: screened });
     if (screened.length === 0) return others ? undefined : this.#refuse({ ...early, refusal: this.noCandidates() });

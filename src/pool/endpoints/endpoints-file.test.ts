@@ -4,6 +4,7 @@ import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { EndpointsFlavour } from "./address.ts";
 import { endpointsOf } from "./endpoints-file.ts";
+import { statedModels } from "./served-models.ts";
 
 function parse(text: string, flavour: EndpointsFlavour = "strict") {
   return endpointsOf(parseDocument(text, { file: "endpoints.yaml" }), flavour);
@@ -42,6 +43,29 @@ endpoints:
     ];
     expect(parse(yaml)).toEqual({ endpoints: expected, problems: [], warnings: [] });
     expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [], warnings: [] });
+  });
+
+  it("takes the models of an endpoint, one to 1,024 names", () => {
+    const models = (value: unknown) => parse(entry({ models: value })).endpoints[0]?.models;
+    expect(models(undefined)).toBeUndefined();
+    expect(models(["a", "org/b"])).toEqual(statedModels(["a", "org/b"]));
+    expect(models(["*"])).toEqual({ source: "file", byName: "any" });
+    expect(models(Array.from({ length: 1024 }, (_, i) => `m${i}`))?.byName).toHaveProperty("size", 1024);
+  });
+
+  it.each([
+    ["nothing", null, "endpoints[0].models: must be a list of one or more"],
+    ["an empty list", [], "endpoints[0].models: must be a list of one or more"],
+    ["a string", "a", "endpoints[0].models: must be a list of one or more"],
+    ["a number", ["a", 5], "endpoints[0].models[1]: must be a string"],
+    ["an empty name", [""], "endpoints[0].models[0]: must have 1 to 1024 characters"],
+    ["a long name", ["a".repeat(1025)], "endpoints[0].models[0]: must have 1 to 1024 characters"],
+    ["a name with a control character", ["a\tb"], "endpoints[0].models[0]: must have 1 to 1024 characters"],
+    ["a name twice", ["a", "b", "a"], "endpoints[0].models[2]: is listed twice"],
+    ["every name and another", ["a", "*"], 'endpoints[0].models[1]: "*" means every name'],
+    ["1,025 names", Array.from({ length: 1025 }, (_, i) => `m${i}`), "must not have more than 1024 names"],
+  ])("refuses %s as models", (_, models, expected) => {
+    expect(problem({ models })).toContain(expected);
   });
 
   it("takes zero endpoints, with a warning (R-53)", () => {

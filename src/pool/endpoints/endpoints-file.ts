@@ -3,6 +3,7 @@ import { nearest } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type EndpointsFlavour, normaliseAddress, portOf, readAddress } from "./address.ts";
 import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
+import { statedModels, wrongModels } from "./served-models.ts";
 
 /** The content of an endpoints file. */
 export interface EndpointsFile {
@@ -122,8 +123,10 @@ class EntryReader {
     const port = this.#port(entry);
     const labels = this.#labels(entry);
     const metricsHost = this.#flavour === "multicluster" ? this.#metricsHost(labels, port) : undefined;
+    const models = this.#models(entry);
     const spec = { namespace, name, address, port, rank: 0, labels };
-    return this.#problem ?? (metricsHost === undefined ? spec : { ...spec, metricsHost });
+    const located = metricsHost === undefined ? spec : { ...spec, metricsHost };
+    return this.#problem ?? (models === undefined ? located : { ...located, models: statedModels(models) });
   }
 
   #name(entry: Mapping, key: string, fallback?: string): string {
@@ -177,6 +180,14 @@ class EntryReader {
     for (const [key, label] of Object.entries(value))
       if (typeof label !== "string") this.#wrong(["labels", key], "must be a string; put it in quotes");
     return value as Record<string, string>;
+  }
+
+  #models({ models }: Mapping): readonly string[] | undefined {
+    if (models === undefined) return undefined;
+    const wrong = wrongModels(models);
+    if (wrong === undefined) return models as readonly string[];
+    this.#wrong(["models", ...wrong.at], wrong.problem);
+    return undefined;
   }
 
   #has(entry: Mapping, key: string): boolean {

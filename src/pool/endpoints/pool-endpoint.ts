@@ -7,6 +7,7 @@ import {
   UNKNOWN_METRICS,
   type UnscrapedLoad,
 } from "../../base/inference/endpoint.ts";
+import type { ServedModels } from "./served-models.ts";
 
 /** The address of an endpoint's metrics page. */
 export interface MetricsHost {
@@ -29,6 +30,8 @@ export interface EndpointSpec {
   readonly labels: Readonly<Record<string, string>>;
   /** Absent = the serving address. */
   readonly metricsHost?: MetricsHost;
+  /** The models that the endpoints file states. Absent, or from a server = the list of the server counts, where it is asked. */
+  readonly models?: ServedModels | undefined;
 }
 
 /** Requests and tokens in flight, changed by `InFlightTicket` alone. */
@@ -53,8 +56,8 @@ export class UnscrapedCounts implements UnscrapedLoad {
 }
 
 /**
- * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, removed),
- * `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
+ * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
+ * removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
  */
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
@@ -68,6 +71,8 @@ export class PoolEndpoint implements Endpoint {
   labels: Readonly<Record<string, string>>;
   /** The same object while its content is the same. */
   metricsHost: MetricsHost;
+  /** Undefined = unknown: it counts as serving every model. */
+  models: ServedModels | undefined;
   /** True after the registry has removed it; exchanges may still hold it. */
   removed = false;
 
@@ -110,6 +115,7 @@ export class PoolEndpoint implements Endpoint {
     this.rank = spec.rank;
     this.labels = spec.labels;
     this.metricsHost = metricsHostOf(spec);
+    this.models = spec.models?.source === "file" ? spec.models : undefined;
     this.scrapeInterval = scrapeInterval;
     this.since = now;
     this.sinceWall = wall;

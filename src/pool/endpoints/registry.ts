@@ -2,21 +2,14 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../../base/inference/endpoint.ts";
 import { normaliseAddress, splitHostPort } from "./address.ts";
+import { type CandidateSet, CandidatesByModel, serving } from "./candidate-sets.ts";
 import { InFlight } from "./in-flight.ts";
 import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
+import { namesOf, type ServedModels, sameModels } from "./served-models.ts";
 import { EndpointStates } from "./state.ts";
 
 /** The endpoints that a proxy allows for one request: addresses, each with or without a port (epp-protocol 6). */
 type AllowedEndpoints = readonly { readonly address: string; readonly port: number | undefined }[];
-
-/** The endpoints that may serve one request. Valid until the next change of the pool; never changed in place. */
-interface CandidateSet {
-  readonly endpoints: readonly PoolEndpoint[];
-  /** Allowed endpoints left out because they are down while another allowed one is not. */
-  readonly down: readonly PoolEndpoint[];
-  /** Endpoints in the pool, in any state, allowed or not. */
-  readonly poolSize: number;
-}
 
 export interface RegistryOptions {
   readonly clock: Clock;
@@ -40,8 +33,6 @@ type Listener<A extends unknown[]> = (...args: A) => void;
 /** Interval until the collector has set its own. */
 const INITIAL_INTERVAL = 50;
 
-const NO_ENDPOINTS: readonly PoolEndpoint[] = [];
-
 /**
  * Owns every endpoint of the pool: the identities, the states and the load in flight. Single-threaded. Every method takes
  * effect before it returns.
@@ -60,8 +51,11 @@ export class EndpointRegistry {
   readonly #removed = new Set<Listener<[PoolEndpoint]>>();
   readonly #stateChanged = new Set<Listener<[PoolEndpoint, EndpointState]>>();
   readonly #firstRequest = new Set<Listener<[PoolEndpoint]>>();
+  readonly #unstated = new Set<Listener<[PoolEndpoint]>>();
+  readonly #open = new CandidatesByModel();
   #list: readonly PoolEndpoint[] | undefined;
-  #open: CandidateSet | undefined;
+  #modelNames: readonly string[] | undefined;
+  #revision = 0;
 
   constructor(options: RegistryOptions) {
     this.#clock = options.clock;
@@ -72,7 +66,7 @@ export class EndpointRegistry {
       for (const listener of this.#firstRequest) listener(endpoint);
     });
     this.states = new EndpointStates(options.clock, options.random, (endpoint, from) => {
-      this.#open = undefined;
+      this.#open.forget();
       for (const listener of this.#stateChanged) listener(endpoint, from);
     });
   }
@@ -101,15 +95,13 @@ export class EndpointRegistry {
   }
 
   /**
-   * The endpoints that may serve a request: those that `allowed` names (all when it is undefined, none when it is empty). Down
-   * ones are left out while another one is not down. Runs per request: without `allowed` it allocates nothing unless the pool
-   * has changed.
+   * The endpoints that may serve a request: those that `allowed` names (all when it is undefined, none when it is empty) and
+   * that serve the model. Down ones are left out while another one is not down. Runs per request: without `allowed` it allocates
+   * nothing unless the pool has changed.
+   * @param model the target model; "" = none
    */
-  candidates(allowed?: AllowedEndpoints): CandidateSet {
-    if (allowed === undefined) {
-      this.#open ??= withoutDown(this.list(), this.size);
-      return this.#open;
-    }
+  candidates(allowed?: AllowedEndpoints, model = ""): CandidateSet {
+    if (allowed === undefined) return this.#open.of(model, this.list());
     this.#slots.clearMarks();
     const chosen: PoolEndpoint[] = [];
     for (const entry of allowed) {
@@ -119,7 +111,7 @@ export class EndpointRegistry {
         if ((entry.port === undefined || entry.port === endpoint.port) && this.#slots.mark(endpoint.slot))
           chosen.push(endpoint);
     }
-    return withoutDown(chosen, this.size);
+    return serving(chosen, this.size, model);
   }
 
   /**
@@ -163,6 +155,7 @@ export class EndpointRegistry {
         const metricsHost = metricsHostOf(spec);
         const { address, port } = known.metricsHost;
         if (address !== metricsHost.address || port !== metricsHost.port) known.metricsHost = metricsHost;
+        this.#stateModels(known, spec);
         return known;
       }
       this.remove(id);
@@ -179,6 +172,24 @@ export class EndpointRegistry {
     this.#forgetLists();
     for (const listener of this.#added) listener(endpoint);
     return endpoint;
+  }
+
+  /** The model server has listed its models. No effect on an endpoint whose models the endpoints file states. */
+  listed(endpoint: PoolEndpoint, models: ServedModels): void {
+    if (endpoint.removed || endpoint.models?.source === "file" || sameModels(endpoint.models, models)) return;
+    endpoint.models = models;
+    this.#modelsChanged();
+  }
+
+  /** The names of all models that endpoints list, sorted; unknown lists add none. Kept until the models change. */
+  modelNames(): readonly string[] {
+    this.#modelNames ??= [...new Set(this.list().flatMap(({ models }) => namesOf(models)))].sort();
+    return this.#modelNames;
+  }
+
+  /** A number that grows whenever the endpoints or their models change. */
+  get modelsRevision(): number {
+    return this.#revision;
   }
 
   /** Removes an endpoint. Exchanges on their way to it finish undisturbed. @returns whether it was known */
@@ -207,7 +218,7 @@ export class EndpointRegistry {
     if (this.#owns(endpoint)) this.states.attemptSucceeded(endpoint);
   }
 
-  /** @returns a function that ends the subscription; the same for the three below */
+  /** @returns a function that ends the subscription; the same for the four below */
   onAdded(listener: (endpoint: PoolEndpoint) => void): () => void {
     return subscribe(this.#added, listener);
   }
@@ -225,6 +236,27 @@ export class EndpointRegistry {
     return subscribe(this.#firstRequest, listener);
   }
 
+  /** Calls back when the endpoints file no longer states the models of an endpoint. */
+  onModelsUnstated(listener: (endpoint: PoolEndpoint) => void): () => void {
+    return subscribe(this.#unstated, listener);
+  }
+
+  /** Puts the models of a new spec. What a server has listed stays while the file states none. */
+  #stateModels(endpoint: PoolEndpoint, { models }: EndpointSpec): void {
+    const before = endpoint.models;
+    const stated = models?.source === "file" ? models : undefined;
+    if ((stated === undefined && before?.source !== "file") || sameModels(before, stated)) return;
+    endpoint.models = stated;
+    this.#modelsChanged();
+    if (stated === undefined) for (const listener of this.#unstated) listener(endpoint);
+  }
+
+  #modelsChanged(): void {
+    this.#revision++;
+    this.#modelNames = undefined;
+    this.#open.forget();
+  }
+
   /** Late news about a removed endpoint has no effect. */
   #owns(endpoint: Endpoint): endpoint is PoolEndpoint {
     return endpoint instanceof PoolEndpoint && !endpoint.removed;
@@ -232,20 +264,8 @@ export class EndpointRegistry {
 
   #forgetLists(): void {
     this.#list = undefined;
-    this.#open = undefined;
+    this.#modelsChanged();
   }
-}
-
-/** The state rule: down is no candidate while another one is not. */
-function withoutDown(endpoints: readonly PoolEndpoint[], poolSize: number): CandidateSet {
-  let down = 0;
-  for (const endpoint of endpoints) if (endpoint.state === "down") down++;
-  if (down === 0 || down === endpoints.length) return { endpoints, down: NO_ENDPOINTS, poolSize };
-  return {
-    endpoints: endpoints.filter((endpoint) => endpoint.state !== "down"),
-    down: endpoints.filter((endpoint) => endpoint.state === "down"),
-    poolSize,
-  };
 }
 
 type Labels = Readonly<Record<string, string>>;

@@ -3,6 +3,7 @@ import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";
+import { statedModels } from "./served-models.ts";
 import { EndpointsView } from "./view.ts";
 
 function setUp() {
@@ -51,10 +52,22 @@ describe("EndpointsView", () => {
         ageMs: 100,
         fresh: true,
       },
+      models: null,
       inFlight: { requests: 1, tokens: 12 },
       scrapeIntervalMs: 50,
       nextScrapeInMs: 40,
     });
+  });
+
+  it("shows where models come from, how many they are, and 32 of them", () => {
+    const { registry, view } = setUp();
+    const names = Array.from({ length: 40 }, (_, i) => `m${i}`);
+    const shownFor = (models: readonly string[]) => {
+      registry.upsert({ ...registry.get("default/a")!, models: statedModels(models) });
+      return view.pool().endpoints[0]!.models;
+    };
+    expect(shownFor(names)).toEqual({ source: "file", names: names.slice(0, 32), count: 40 });
+    expect(shownFor(["*"])).toEqual({ source: "file", names: ["*"], count: 1 });
   });
 
   it("aggregates over endpoints whose scrapes succeed: sample deviation, two decimals, unknown values left out", () => {

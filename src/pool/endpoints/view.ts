@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { type EndpointState, isFresh } from "../../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
+import { namesOf } from "./served-models.ts";
 
 /** One endpoint as `/debug/endpoints` and the page show it. An unknown number is null: JSON has no NaN. */
 export interface EndpointView {
@@ -28,6 +29,13 @@ export interface EndpointView {
     readonly ageMs: number | null;
     readonly fresh: boolean;
   };
+  /** The models that it serves; null = unknown, it counts as serving every model. */
+  readonly models: {
+    readonly source: "file" | "server";
+    /** At most 32, in the order of the list; `*` = every name. */
+    readonly names: readonly string[];
+    readonly count: number;
+  } | null;
   readonly inFlight: { readonly requests: number; readonly tokens: number };
   /** Milliseconds between scrapes; `fresh` is measured against it. */
   readonly scrapeIntervalMs: number;
@@ -127,11 +135,21 @@ export class EndpointsView {
         ageMs: known(now - metrics.scrapedAt),
         fresh: isFresh(endpoint, now, this.#staleness),
       },
+      models: modelsOf(endpoint),
       inFlight: { requests: inFlight.requests, tokens: inFlight.tokens },
       scrapeIntervalMs: endpoint.scrapeInterval,
       nextScrapeInMs: known(Math.max(0, endpoint.nextScrapeAt - now)),
     };
   }
+}
+
+/** The most names of models shown for one endpoint. */
+const MAX_MODELS_SHOWN = 32;
+
+function modelsOf({ models }: PoolEndpoint): EndpointView["models"] {
+  if (models === undefined) return null;
+  const names = models.byName === "any" ? ["*"] : namesOf(models);
+  return { source: models.source, names: names.slice(0, MAX_MODELS_SHOWN), count: names.length };
 }
 
 function known(value: number): number | null {

@@ -93,6 +93,15 @@ export class ModelResolver {
     return found;
   }
 
+  /** The model names that InferenceModels and rewrite rules give a meaning. */
+  aliases(): ReadonlySet<string> {
+    const { resources, matching } = this.#options;
+    const names = new Set(resources?.rewritten());
+    if (resources !== undefined && matching !== "off")
+      for (const { winner } of resources.models()) names.add(winner.modelName);
+    return names;
+  }
+
   /**
    * Whether InferenceModels of a v1alpha2 pool are present and count. Undefined without a pool: then nobody can say
    * (docs/spec/decisions.md#model-fairness).

@@ -102,6 +102,11 @@ export class ResourceStore {
     return this.#rewrites.match(modelName);
   }
 
+  /** The model names that rewrite rules match by name. */
+  rewritten(): Iterable<string> {
+    return this.#rewrites.matched();
+  }
+
   /** Whether an InferenceModelRewrite of our pool names this model, to match it or as a target. */
   rewriteNames(modelName: string): boolean {
     return this.#rewrites.names(modelName);

@@ -34,6 +34,12 @@ export class RewriteTable {
     return this.#names.has(model);
   }
 
+  /** The model names that a rule matches by name. */
+  matched(): Iterable<string> {
+    if (this.#stale) this.#build();
+    return this.#exact.keys();
+  }
+
   /** Adds an object or replaces the one with its namespace and name. */
   put(rewrite: InferenceModelRewrite): void {
     this.#objects.set(objectId(rewrite.meta), rewrite);

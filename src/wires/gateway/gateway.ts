@@ -19,6 +19,8 @@ import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/co
 import { warmUp } from "../../picker/core/warm-up.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
+import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
+import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { loopbackOnly } from "../admin/access.ts";
@@ -29,6 +31,7 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
+import { modelList } from "./model-list.ts";
 import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
 
 export interface GatewayOptions extends ConfigSource {
@@ -158,6 +161,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const scaler =
       options.scaler && (await startScaler({ ...options.scaler, clock, source: core, leads: () => true, onError }));
     if (scaler !== undefined) stops.push(() => scaler.close());
+    const asker = startAsking(core, log);
+    stops.push(() => asker.close());
     const { metrics } = core;
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
@@ -167,6 +172,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       random,
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
+      ownAnswer: modelList(core),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
@@ -200,6 +206,24 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     await close();
     throw error;
   }
+}
+
+/** Begins to ask the endpoints which models they serve. */
+function startAsking({ clock, endpoints }: InferenceCore, log: Logger): ModelAsker {
+  return new ModelAsker({
+    clock,
+    random: freshRandom(),
+    registry: endpoints,
+    ask: (endpoint, done) => askForModels(clock, endpoint, done),
+    onProblem({ id }, problem) {
+      if (problem === "") log.info({ endpoint: id }, "the endpoint lists its models again");
+      else
+        log.warn(
+          { endpoint: id, problem },
+          "the endpoint does not list its models; the last list counts, or every name",
+        );
+    },
+  });
 }
 
 /** Runs the gateway until a signal; returns the exit status. */

@@ -111,6 +111,11 @@ export class ClientStream implements ClientSide, Timed {
       this.#refuse(refusal);
       return;
     }
+    const own = this.#services.ownAnswer?.(head, this);
+    if (own !== undefined) {
+      this.answer(own, !head.end);
+      return;
+    }
     this.#driver = new ExchangeDriver(this.#services, this, head);
     if (!head.end) this.#listen();
     this.#driver.start(this.#expectation === "continue");

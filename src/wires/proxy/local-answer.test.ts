@@ -33,3 +33,15 @@ it("a refusal that knows when another try makes sense says so in retry-after", (
   expect(headers(7).slice(-2)).toEqual(["retry-after", "7"]);
   expect(headers()).not.toContain("retry-after");
 });
+
+it("a refusal because nobody accepts connections names the longest back-off in retry-after", () => {
+  const { headers } = rejectionAnswer(new Rejection("upstream_connect", "down"), "id");
+  expect(headers.slice(-2)).toEqual(["retry-after", "5"]);
+});
+
+it("a missing model has the code that OpenAI clients expect; all other refusals have the status", () => {
+  for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
+    const { error } = JSON.parse(text(rejectionAnswer(new Rejection(reason, "no"), "id")));
+    expect(error.code).toBe(reason === "model_not_found" ? "model_not_found" : OUTCOMES[reason].status);
+  }
+});

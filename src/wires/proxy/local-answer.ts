@@ -26,6 +26,12 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
 /** The legal values of a header. An illegal id must not make the answer fail. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]+$/;
 
+/** The `error.code` of outcomes for which OpenAI clients expect a word; of all others it is the status. */
+const CODES: Partial<Record<OutcomeReason, string>> = { model_not_found: "model_not_found" };
+
+/** Seconds after which an endpoint that is down was tried again: its longest back-off. */
+const RETRY_AFTER = 5;
+
 function typeOf(status: number): string {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
@@ -37,7 +43,7 @@ const BAD_HTTP = "bad-http-requests";
  * The error object of every local answer and of the last event of a broken stream.
  * @param anchor the heading of the errors page that explains it
  */
-function errorJson(message: string, type: string, code: number, anchor: string): string {
+function errorJson(message: string, type: string, code: number | string, anchor: string): string {
   return JSON.stringify({ error: { message, type, param: null, code, help: `${ERRORS_PAGE}#${anchor}` } });
 }
 
@@ -49,13 +55,14 @@ interface Answer {
   readonly anchor: string;
   readonly message: string;
   readonly type: string;
+  readonly code: number | string;
   readonly requestId: string;
   /** Further headers: name, value, name, value. */
   readonly more: readonly string[];
 }
 
-function localAnswer({ status, slug, anchor, message, type, requestId, more }: Answer): LocalAnswer {
-  const body = Buffer.from(errorJson(message, type, status, anchor));
+function localAnswer({ status, slug, anchor, message, type, code, requestId, more }: Answer): LocalAnswer {
+  const body = Buffer.from(errorJson(message, type, code, anchor));
   const headers = [
     "content-type",
     "application/json",
@@ -84,14 +91,42 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
   const type = TYPES[reason] ?? typeOf(status);
   const slug = rejectionSlug(rejection);
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
-  if (rejection.retryAfter !== undefined) headers.push("retry-after", String(rejection.retryAfter));
-  return localAnswer({ status, slug, anchor: reason, message: rejection.plain, type, requestId, more: headers });
+  const retryAfter = rejection.retryAfter ?? (reason === "upstream_connect" ? RETRY_AFTER : undefined);
+  if (retryAfter !== undefined) headers.push("retry-after", String(retryAfter));
+  const code = CODES[reason] ?? status;
+  return localAnswer({ status, slug, anchor: reason, message: rejection.plain, type, code, requestId, more: headers });
+}
+
+/**
+ * An answer of the gateway itself to a request that no model server needs; undefined = the request opens an exchange.
+ * @param client each read of its id may make a new one
+ */
+export type OwnAnswer = (
+  head: { readonly method: string; readonly path: string },
+  client: { readonly requestId: string },
+) => LocalAnswer | undefined;
+
+/** The answer 200 with a document. @param requestId see `requestIdOf` */
+export function jsonAnswer(document: object, requestId: string): LocalAnswer {
+  const body = Buffer.from(JSON.stringify(document));
+  const id = HEADER_VALUE.test(requestId) ? [HEADER.requestId, requestId] : [];
+  const headers = ["content-type", "application/json", "content-length", String(body.length), ...id];
+  return { status: 200, headers, body };
 }
 
 /** The answer to a request that opened no exchange. @param requestId see `requestIdOf` */
 export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
   const { status, slug, message } = bad;
-  return localAnswer({ status, slug, anchor: BAD_HTTP, message, type: typeOf(status), requestId, more: [] });
+  return localAnswer({
+    status,
+    slug,
+    anchor: BAD_HTTP,
+    message,
+    type: typeOf(status),
+    code: status,
+    requestId,
+    more: [],
+  });
 }
 
 /**

@@ -4,6 +4,7 @@ import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
+import type { OwnAnswer } from "./local-answer.ts";
 import type { PathTable } from "./path-table.ts";
 
 /** Limits for clients (envoy-data-plane 4.5), and for the memory of one request. */
@@ -100,6 +101,8 @@ export interface ProxyOptions {
   openExchange(wire: Wire): Exchange;
   /** Decides which requests may reach a model server. */
   readonly paths: PathTable;
+  /** Answers requests that no model server needs; asked for each request whose headers are in order. */
+  readonly ownAnswer?: OwnAnswer | undefined;
   /** The most endpoints that the proxy tries after the first one failed; default 2. */
   readonly maxRetries?: number;
   /** Statuses of a model server after which the proxy tries the next endpoint; default 503 alone. */

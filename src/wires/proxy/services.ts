@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Deadlines } from "./deadlines.ts";
+import type { OwnAnswer } from "./local-answer.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
@@ -12,6 +13,7 @@ export interface ProxyServices {
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
   readonly paths: PathTable;
+  readonly ownAnswer: OwnAnswer | undefined;
   readonly maxRetries: number;
   readonly retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;

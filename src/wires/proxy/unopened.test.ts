@@ -30,7 +30,7 @@ describe("a request without an exchange", () => {
     ],
     [
       "a path that may not pass",
-      "POST /sleep HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\ncontent-length: 0\r\n\r\n",
+      "POST /sleep HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
       { requestId: "mine", method: "POST", target: "/sleep", status: 403, reason: "path_not_allowed" },
     ],
     ["bytes that are no HTTP", "HELLO\r\n\r\n", { status: 400, reason: "bad_request" }],

@@ -416,8 +416,8 @@ export function describeWaiting(name: string, startWire: StartWire, shutdownArgs
       const { requests } = await getJson<{ requests: { headers: Record<string, string> }[] }>(
         `${late[0]!.url}/admin/requests`,
       );
-      // Once each: a refusal by the server was not hidden by a retry.
-      expect(requests.map(({ headers }) => headers["x-test-id"]).sort()).toEqual(numbered("late", 10).sort());
+      // Once each: a refusal by the server was not hidden by a retry. The gateway's question for models has no id.
+      expect(requests.flatMap(({ headers }) => headers["x-test-id"] ?? []).sort()).toEqual(numbered("late", 10).sort());
 
       bench.useServers([]);
       await bench.servers(0);

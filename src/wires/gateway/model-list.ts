@@ -1,0 +1,88 @@
+import type { InferenceCore } from "../../picker/core/inference-core.ts";
+import { modelNotFound, type ServedModel } from "../../pool/endpoints/served-models.ts";
+import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
+
+const LIST = "/v1/models";
+const ONE = `${LIST}/`;
+
+/** A name that an InferenceModel or a rewrite rule gives a meaning, and that no server lists. */
+const ALIAS: ServedModel = {
+  created: 0,
+  ownedBy: "sluice",
+  root: undefined,
+  parent: undefined,
+  maxModelLen: undefined,
+};
+
+/**
+ * Answers `GET /v1/models` and `GET /v1/models/{name}` for all endpoints together: the models that they serve, and the names that
+ * API objects give a meaning. While too little is known, the request goes to an endpoint instead.
+ */
+export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints" | "models">): OwnAnswer {
+  let revision = -1;
+  let served: ReadonlyMap<string, ServedModel> = new Map();
+  const all = (): ReadonlyMap<string, ServedModel> => {
+    if (revision !== endpoints.modelsRevision) {
+      served = servedBy(endpoints.list());
+      revision = endpoints.modelsRevision;
+    }
+    return withAliases(served, models.aliases(), models.enforcing);
+  };
+  return ({ method, path }, client) => {
+    if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
+    const query = path.indexOf("?");
+    const place = query < 0 ? path : path.slice(0, query);
+    if (place === LIST) {
+      const found = all();
+      if (served.size === 0) return undefined;
+      const data = [...found.keys()].sort().map((id) => entry(id, found.get(id)!));
+      return jsonAnswer({ object: "list", data }, client.requestId);
+    }
+    const name = place.startsWith(ONE) ? nameIn(place.slice(ONE.length)) : "";
+    if (name === "") return undefined;
+    const found = all();
+    const one = found.get(name);
+    if (one !== undefined) return jsonAnswer(entry(name, one), client.requestId);
+    // An endpoint whose list is unknown may have it.
+    const maybe = endpoints.size === 0 || endpoints.candidates(undefined, name).endpoints.length > 0;
+    if (maybe && !models.enforcing) return undefined;
+    return rejectionAnswer(modelNotFound(name, name, [...found.keys()].sort()), client.requestId);
+  };
+}
+
+/** The models of all endpoints. What a server says about a model counts more than a name in the endpoints file. */
+function servedBy(list: ReturnType<InferenceCore["endpoints"]["list"]>): ReadonlyMap<string, ServedModel> {
+  const found = new Map<string, ServedModel>();
+  for (const source of ["server", "file"] as const)
+    for (const { models } of list) {
+      if (models?.source !== source || models.byName === "any") continue;
+      for (const [name, model] of models.byName) if (!found.has(name)) found.set(name, model);
+    }
+  return found;
+}
+
+/** @param only a name without an InferenceModel or a rewrite rule is refused */
+function withAliases(
+  served: ReadonlyMap<string, ServedModel>,
+  aliases: ReadonlySet<string>,
+  only: boolean,
+): ReadonlyMap<string, ServedModel> {
+  if (aliases.size === 0 && !only) return served;
+  const found = new Map(only ? [] : served);
+  for (const name of aliases) found.set(name, served.get(name) ?? ALIAS);
+  return found;
+}
+
+/** The shape of OpenAI's API, with the further members that vLLM has. */
+function entry(id: string, { created, ownedBy, root, parent, maxModelLen }: ServedModel): object {
+  return { id, object: "model", created, owned_by: ownedBy, root, parent, max_model_len: maxModelLen };
+}
+
+/** The name in a path, "" when it is not readable. A name may contain slashes. */
+function nameIn(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return "";
+  }
+}

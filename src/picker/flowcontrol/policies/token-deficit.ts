@@ -24,7 +24,7 @@ const parameters = z.strictObject({
     .max(0.9, "the reserve must be at most 0.9")
     .default(0)
     .describe(
-      "Part of the room of the band that is kept free of flows above their share: a flow with more than its share of the tokens in flight leaves only while the rest of the room is not in use. The shares count flows of the last minute. 0 = none.",
+      "Part of the room of the band that flows above their share leave free, 0 to 0.9. A flow is above its share when it has more than its part of the tokens that fit in flight. Flows of the last minute share the room.",
     ),
 });
 

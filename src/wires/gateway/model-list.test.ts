@@ -11,7 +11,7 @@ import { ResourceStore } from "../../pool/resources/resource-store.ts";
 import { modelList } from "./model-list.ts";
 
 const listed = (...data: readonly object[]) => modelsIn(JSON.stringify({ data })) as ServedModels;
-const CLIENT = { requestId: "r1" };
+const CLIENT = { requestId: "r1", answerId: () => "r1" };
 
 /** @param objects absent = no API objects */
 function setUp(

@@ -46,7 +46,8 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     // An endpoint whose list is unknown may have it.
     const maybe = endpoints.size === 0 || endpoints.candidates(undefined, name).endpoints.length > 0;
     if (maybe && !models.enforcing) return undefined;
-    return rejectionAnswer(modelNotFound(name, name, [...found.keys()].sort()), client.requestId);
+    const refusal = modelNotFound(name, name, [...found.keys()].sort());
+    return rejectionAnswer(refusal, client.answerId(refusal));
   };
 }
 

@@ -99,11 +99,11 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
 
 /**
  * An answer of the gateway itself to a request that no model server needs; undefined = the request opens an exchange.
- * @param client each read of its id may make a new one
+ * @param client each read of its id may make a new one; `answerId` gives the id of a refusal, which then is in the log of requests
  */
 export type OwnAnswer = (
   head: { readonly method: string; readonly path: string },
-  client: { readonly requestId: string },
+  client: { readonly requestId: string; answerId(refusal: Rejection): string },
 ) => LocalAnswer | undefined;
 
 /** The answer 200 with a document. @param requestId see `requestIdOf` */

@@ -3,8 +3,10 @@ import { FakeExchange } from "../../../test/support/fake-exchange.ts";
 import { answerBytes } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { ProxyHarness } from "../../../test/support/proxy-harness.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Wire } from "../../picker/exchange/wire.ts";
+import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "./local-answer.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {
@@ -48,6 +50,22 @@ describe("a request without an exchange", () => {
     const seen = await reported(bytes);
     expect(seen).toHaveLength(1);
     expect(seen[0]).toMatchObject({ requestId: expect.stringMatching(/./), ...expected });
+    expect(harness.exchanges).toEqual([]);
+  });
+
+  it("may be one that the gateway itself refuses, with the id of its answer; an own answer that is none is not reported", async () => {
+    const seen: UnopenedRequest[] = [];
+    const ownAnswer: OwnAnswer = ({ path }, client) => {
+      if (path === "/v1/models") return jsonAnswer({ data: [] }, client.requestId);
+      const refusal = new Rejection("model_not_found", "no such model");
+      return rejectionAnswer(refusal, client.answerId(refusal));
+    };
+    await harness.start({}, { ownAnswer, onUnopened: (request) => seen.push(request) });
+    for (const path of ["/v1/models", "/v1/models/x"])
+      await harness.ask(`GET ${path} HTTP/1.1\r\nhost: a\r\nx-request-id: mine\r\nconnection: close\r\n\r\n`);
+    expect(seen).toEqual([
+      { requestId: "mine", method: "GET", target: "/v1/models/x", status: 404, reason: "model_not_found" },
+    ]);
     expect(harness.exchanges).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { parseQuantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import type { ExplainSettings } from "../../picker/core/inference-core.ts";
+import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import { durationOf, wholeNumber } from "./command.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";

@@ -25,7 +25,7 @@ import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
-import type { ExplainSettings } from "../../picker/core/inference-core.ts";
+import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { type MetricsFlags, metricsSettings, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";

@@ -2,48 +2,42 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
-import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
-import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
+import type { AppProtocol } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
 import { LabelGuard } from "../../base/telemetry/label-guard.ts";
-import type { Logger } from "../../base/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import type { Tracing } from "../../base/telemetry/tracing.ts";
-import type { CadenceOptions } from "../../pool/endpoints/cadence.ts";
 import { Collector, collectorMetrics } from "../../pool/endpoints/collector.ts";
 import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
 import { EndpointLog } from "../../pool/endpoints/endpoint-log.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { ScrapeClient } from "../../pool/endpoints/scrape-client.ts";
-import type { MetricsPage } from "../../pool/endpoints/scraper.ts";
 import { EndpointsView } from "../../pool/endpoints/view.ts";
-import { type ModelOptions, ModelResolver } from "../../pool/resources/resolve.ts";
+import { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
-import { BudgetWatch } from "../exchange/budget-watch.ts";
-import { type BudgetSettings, ByteBudget } from "../exchange/byte-budget.ts";
+import { ByteBudget } from "../exchange/byte-budget.ts";
 import { RequestDecider } from "../exchange/decide.ts";
 import { InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
 import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
-import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
-import { FlowControl } from "../flowcontrol/flow-control.ts";
-import { type QueuesView, queuesView } from "../flowcontrol/queues-view.ts";
+import type { QueuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
-import { FlowMetrics } from "./flow-metrics.ts";
+import type { CoreOptions } from "./core-options.ts";
+import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
+import { Queues } from "./queues.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -52,60 +46,6 @@ const FULL_RECORDS_EVERY = 256;
 const MAX_FAIRNESS_IDS = 1000;
 
 const NO_ENDPOINTS: readonly Endpoint[] = [];
-
-/** The settings for decision records and for decisions in answers. */
-export interface ExplainSettings {
-  /** Answers carry the decision for requests that ask for it; default false. */
-  readonly decisionHeader: boolean;
-  /** One decision in this many gets a full record, 0 = only those that are asked for; default 256. */
-  readonly fullRecordsEvery: number;
-}
-
-export interface CoreOptions extends Partial<ExplainSettings> {
-  readonly clock: Clock;
-  readonly random: SeededRandom;
-  readonly config: EffectiveConfig;
-  /** The value of the label `inference_pool`; default "". */
-  readonly poolName?: string;
-  /** Request hooks that run after those of the configuration. */
-  readonly hooks?: readonly OwnHook[];
-  /** Objectives and API objects, and their effect. */
-  readonly models: ModelOptions;
-  /** The scrape interval of endpoints; absent = adaptive from 50 ms to 1 s. */
-  readonly cadence?: CadenceOptions;
-  /** The dialects of metrics pages; default: those of the built-in engines. */
-  readonly dialects?: Dialects;
-  /** The address of metrics pages. */
-  readonly metricsPage?: MetricsPage;
-  /** Milliseconds after which old metrics no longer show that an endpoint is ready. */
-  readonly staleness: number;
-  readonly ignoreSubset: boolean;
-  /** The wire uses the endpoints of a result in order. */
-  readonly retries?: boolean;
-  /** `--emit-endpoint-scores`. */
-  readonly emitScores?: boolean;
-  /** The number of endpoints that a proxy is offered, 1 to 8; absent = the picker decides. */
-  readonly maxEndpoints?: number | undefined;
-  /** The byte budget: the limits of the bytes of bodies. */
-  readonly bodies?: Partial<BudgetSettings> | undefined;
-  /** Bytes of one request body; default 32 MiB. */
-  readonly maxRequestBytes?: number;
-  /** Sluice refuses inference requests without a body. False: any endpoint gets them, as in the reference. */
-  readonly refusesEmptyBodies?: boolean;
-  /** Request metrics also appear under the names of v0.3 to v1.0; default true. */
-  readonly inferenceModelMetrics?: boolean;
-  /** Default: sluice traces nothing. */
-  readonly tracing?: Tracing | undefined;
-  /** Absent = requests are not logged. */
-  readonly requestLog?: RequestLog | undefined;
-  /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */
-  readonly learnsBytesPerToken?: boolean | undefined;
-  /** The release that counts for the fairness ID and for labels; default "" (scheduling 6.10). */
-  readonly parity?: Parity | undefined;
-  /** Whether producers may prepare, for example ask other servers; default true. */
-  readonly prepares?: boolean;
-  readonly log: Logger;
-}
 
 /** All parts between a wire and the model servers, connected. `sluice epp` and `sluice gateway` both use it. */
 export class InferenceCore {
@@ -129,9 +69,7 @@ export class InferenceCore {
   #closed = false;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
-  /** Exists once a configuration has had flow control; then it also holds what entered before another configuration. */
-  #flowControl: FlowControl | undefined;
-  readonly #flowMetrics: FlowMetrics;
+  readonly #queues: Queues;
   readonly #services: ExchangeServices;
 
   constructor(options: CoreOptions) {
@@ -142,7 +80,7 @@ export class InferenceCore {
     this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.budget = new ByteBudget(options.bodies);
-    this.#watchBudget();
+    watchBudget(this.budget, clock, log, this.#log);
     const { inferenceModelMetrics: oldestNames, parity } = options;
     this.metrics = createMetrics(this.registry, { oldestNames, stageInTwins: parity !== "v1.5" });
     this.#calls = pluginCalls(this.metrics, clock);
@@ -184,33 +122,26 @@ export class InferenceCore {
       registry: this.endpoints,
       scraper: new ScrapeClient(clock, options.dialects ?? new Dialects(), options.metricsPage),
       metrics: collectorMetrics(this.metrics),
-      onRead: () => this.#flowControl?.changed(),
+      onRead: () => this.#queues.changed(),
       ...options.cadence,
     });
-    this.endpoints.onAdded(() => this.#flowControl?.changed());
-    this.endpoints.onRemoved(() => this.#flowControl?.changed());
-    this.endpoints.onStateChanged(() => this.#flowControl?.changed());
+    this.endpoints.onAdded(() => this.#queues.changed());
+    this.endpoints.onRemoved(() => this.#queues.changed());
+    this.endpoints.onStateChanged(() => this.#queues.changed());
     options.models.resources?.onChange(() => this.#resourcesChanged());
-    this.#flowMetrics = new FlowMetrics({
+    this.#queues = new Queues({
       ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names, fairness },
       poolName: options.poolName ?? "",
+      pool: () => this.#pool(),
+      priorities: () => this.models.priorities(),
     });
     this.#useFlowControl();
     this.metrics.info.with("", VERSION).set(1);
-    const { limit, reserve } = this.budget.settings;
-    this.metrics.bodyBudgetLimit.with("main").set(limit);
-    this.metrics.bodyBudgetLimit.with("small").set(reserve);
-    const buffered = this.metrics.bufferedBytes.with();
-    const main = this.metrics.bodyBudgetBytes.with("main");
-    const small = this.metrics.bodyBudgetBytes.with("small");
-    const paused = this.metrics.bodyBudgetPaused.with();
+    const refreshBudget = showBudget(this.metrics, this.budget);
     this.registry.onRender(() => {
-      this.#flowMetrics.refresh(this.#inForce.flowControl && this.#flowControl);
+      this.#queues.show();
       showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
-      buffered.set(this.budget.used);
-      main.set(this.budget.mainUsed);
-      small.set(this.budget.reserveUsed);
-      paused.set(this.budget.paused);
+      refreshBudget();
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
@@ -234,7 +165,7 @@ export class InferenceCore {
         calls: this.#calls,
       }),
       hooks: () => this.#inForce.hooks,
-      flowControl: () => (this.#inForce.flowControl === undefined ? undefined : this.#flowControl),
+      flowControl: () => this.#queues.current,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       tracing: options.tracing?.on ? options.tracing : undefined,
       log: options.requestLog,
@@ -252,25 +183,6 @@ export class InferenceCore {
           "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
         ),
     };
-  }
-
-  #watchBudget(): void {
-    const { log } = this.#options;
-    new BudgetWatch(this.budget, this.clock, {
-      letGo: (holder) =>
-        this.#log.log(
-          "warn",
-          "body-stalled",
-          { ...holder },
-          "a request body stalled while memory is short; answered 408",
-        ),
-      stuck: (report) =>
-        log.error(
-          { ...report },
-          "request bodies wait for memory, and the bodies that hold it make no progress; see holders",
-        ),
-      moving: (milliseconds) => log.info({ milliseconds }, "no request body waits for memory any more"),
-    });
   }
 
   #preparation(): Preparation {
@@ -303,7 +215,7 @@ export class InferenceCore {
 
   /** Refuses the requests that wait in queues, and those that would from now on. */
   refuseQueued(): void {
-    this.#flowControl?.close();
+    this.#queues.close();
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -317,8 +229,9 @@ export class InferenceCore {
   /** Returns the saturation of the pool by the detector in force (scheduling 5.3). Throws the detector's error. */
   saturation(): PoolSaturation {
     const { name, plugin } = this.#inForce.detector;
-    if (this.#inForce.flowControl !== undefined && this.#flowControl !== undefined) {
-      const { effective: value, ...stages } = this.#flowControl.saturation();
+    const { current } = this.#queues;
+    if (current !== undefined) {
+      const { effective: value, ...stages } = current.saturation();
       return { detector: name, value, stages, staleEndpoints: plugin.staleEndpoints };
     }
     const value = plugin.saturation(this.endpoints.list(), this.clock.now());
@@ -328,17 +241,17 @@ export class InferenceCore {
 
   /** Returns the state of the queues; undefined where the configuration in force has no flow control. */
   queues(): QueuesView | undefined {
-    return this.#inForce.flowControl === undefined ? undefined : this.#flowControl && queuesView(this.#flowControl);
+    return this.#queues.view();
   }
 
   /** The requests that wait in flow control; undefined where the configuration in force has none. */
   get backlog(): Backlog | undefined {
-    return this.#inForce.flowControl === undefined ? undefined : this.#flowMetrics.backlog;
+    return this.#queues.backlog;
   }
 
   /** Requests that have left flow control and have not ended, on endpoints that the pool still has. */
   get inFlight(): number {
-    let sum = this.#flowControl?.undecided ?? 0;
+    let sum = this.#queues.undecided;
     for (const endpoint of this.endpoints.list()) sum += endpoint.inFlight.requests;
     return sum;
   }
@@ -394,23 +307,13 @@ export class InferenceCore {
     } catch (error) {
       this.onError(error);
     }
-    this.#flowControl?.usePriorities(this.models.priorities());
+    this.#queues.namePriorities();
   }
 
   /** Puts the flow control of the configuration in force. */
   #useFlowControl(): void {
-    const settings = this.#inForce.flowControl;
     this.#queueing.tell(this.#inForce);
-    if (settings === undefined) this.#flowControl?.letGo();
-    else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
-    else {
-      const { clock } = this;
-      this.#flowControl = new FlowControl({
-        ...{ clock, settings, events: this.#flowMetrics },
-        pool: () => this.#pool(),
-      });
-      this.#flowControl.usePriorities(this.models.priorities());
-    }
+    this.#queues.use(this.#inForce.flowControl);
   }
 
   /** Returns the endpoints that may serve a request without a hint. */

@@ -1,0 +1,67 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
+import type { Parity } from "../../base/inference/parity.ts";
+import type { OwnHook } from "../../base/plugin/kinds.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { Tracing } from "../../base/telemetry/tracing.ts";
+import type { CadenceOptions } from "../../pool/endpoints/cadence.ts";
+import type { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
+import type { MetricsPage } from "../../pool/endpoints/scraper.ts";
+import type { ModelOptions } from "../../pool/resources/resolve.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
+import type { BudgetSettings } from "../exchange/byte-budget.ts";
+import type { RequestLog } from "../exchange/request-log.ts";
+
+/** The settings for decision records and for decisions in answers. */
+export interface ExplainSettings {
+  /** Answers carry the decision for requests that ask for it; default false. */
+  readonly decisionHeader: boolean;
+  /** One decision in this many gets a full record, 0 = only those that are asked for; default 256. */
+  readonly fullRecordsEvery: number;
+}
+
+export interface CoreOptions extends Partial<ExplainSettings> {
+  readonly clock: Clock;
+  readonly random: SeededRandom;
+  readonly config: EffectiveConfig;
+  /** The value of the label `inference_pool`; default "". */
+  readonly poolName?: string;
+  /** Request hooks that run after those of the configuration. */
+  readonly hooks?: readonly OwnHook[];
+  /** Objectives and API objects, and their effect. */
+  readonly models: ModelOptions;
+  /** The scrape interval of endpoints; absent = adaptive from 50 ms to 1 s. */
+  readonly cadence?: CadenceOptions;
+  /** The dialects of metrics pages; default: those of the built-in engines. */
+  readonly dialects?: Dialects;
+  /** The address of metrics pages. */
+  readonly metricsPage?: MetricsPage;
+  /** Milliseconds after which old metrics no longer show that an endpoint is ready. */
+  readonly staleness: number;
+  readonly ignoreSubset: boolean;
+  /** The wire uses the endpoints of a result in order. */
+  readonly retries?: boolean;
+  /** `--emit-endpoint-scores`. */
+  readonly emitScores?: boolean;
+  /** The number of endpoints that a proxy is offered, 1 to 8; absent = the picker decides. */
+  readonly maxEndpoints?: number | undefined;
+  /** The byte budget: the limits of the bytes of bodies. */
+  readonly bodies?: Partial<BudgetSettings> | undefined;
+  /** Bytes of one request body; default 32 MiB. */
+  readonly maxRequestBytes?: number;
+  /** Sluice refuses inference requests without a body. False: any endpoint gets them, as in the reference. */
+  readonly refusesEmptyBodies?: boolean;
+  /** Request metrics also appear under the names of v0.3 to v1.0; default true. */
+  readonly inferenceModelMetrics?: boolean;
+  /** Default: sluice traces nothing. */
+  readonly tracing?: Tracing | undefined;
+  /** Absent = requests are not logged. */
+  readonly requestLog?: RequestLog | undefined;
+  /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */
+  readonly learnsBytesPerToken?: boolean | undefined;
+  /** The release that counts for the fairness ID and for labels; default "" (scheduling 6.10). */
+  readonly parity?: Parity | undefined;
+  /** Whether producers may prepare, for example ask other servers; default true. */
+  readonly prepares?: boolean;
+  readonly log: Logger;
+}

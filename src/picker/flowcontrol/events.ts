@@ -1,3 +1,4 @@
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { NOT_YET_FINALIZED, QueueOutcome } from "./queue-outcomes.ts";
 import type { ReclaimEvents } from "./reclaim.ts";
 
@@ -13,11 +14,11 @@ export interface FlowLabels {
 /** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
 export interface FlowControlEvents extends ReclaimEvents {
   /** A request has entered. `left` follows, once. */
-  entered(flow: FlowLabels, bytes: number): void;
+  entered(flow: InferenceRequest, bytes: number): void;
   /** A request has left. @param waited since it entered */
-  left(flow: FlowLabels, bytes: number, outcome: QueueOutcome, waited: number): void;
+  left(flow: InferenceRequest, bytes: number, outcome: QueueOutcome, waited: number): void;
   /** The capacity check and the insertion took `took`. */
-  enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
+  enqueued(flow: InferenceRequest, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;
   /**
    * The priority has no band, because nothing names it or because there are too many bands: another band holds the request. Called

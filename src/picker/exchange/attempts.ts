@@ -1,5 +1,6 @@
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Flow } from "../../pool/endpoints/flow-loads.ts";
 import type { InFlightTicket } from "../../pool/endpoints/in-flight.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
@@ -114,4 +115,9 @@ export class Attempts {
     this.#pool.attemptFailed(endpoint, failure, detail);
     if (this.#result !== undefined) this.#result.record.served = "nobody";
   }
+}
+
+/** Returns the rejection of a request for which no endpoint is left to try. @param detail of the last failure */
+export function noneAnswered(last: Endpoint, detail: string): Rejection {
+  return new Rejection("upstream_connect", `no endpoint answered; the last tried was ${last.hostPort}: ${detail}`);
 }

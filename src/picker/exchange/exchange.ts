@@ -7,7 +7,7 @@ import type { NameRestorer } from "../apis/model-name.ts";
 import type { Waiter } from "../flowcontrol/flow.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
-import { Attempts } from "./attempts.ts";
+import { Attempts, noneAnswered } from "./attempts.ts";
 import type { BudgetHolder } from "./body-account.ts";
 import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
@@ -21,6 +21,7 @@ import { forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import type { RequestEntry } from "./request-log.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
+import { routedOf } from "./routed.ts";
 import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
@@ -74,7 +75,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#wire = wire;
     this.#held = new HeldBytes(services.budget, this);
     this.#hooks = new HookRun(services.hooks);
-    this.#entry = services.log?.open();
+    this.#entry = services.log?.open(wire);
     this.#receivedAt = services.clock.now();
   }
 
@@ -141,10 +142,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     const next = this.#attempts?.failed(endpoint, failure, detail);
     if (next !== undefined) return next;
-    this.#rejection = new Rejection(
-      "upstream_connect",
-      `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`,
-    );
+    this.#rejection = noneAnswered(endpoint, detail);
     return this.#rejection;
   }
 
@@ -242,15 +240,11 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     };
     const error = this.#services.metrics.ended(ended);
     this.#trace?.ended(cause, error, this.#response.status);
-    if (this.#entry === undefined) return;
-    const retries = this.#wire.retries ?? 0;
-    this.#entry.ended(ended, {
+    this.#entry?.ended(ended, {
       requestId: this.#requestId,
       headers: this.#headers,
-      endpoint: this.#attempts?.lastTried(retries).id,
-      retries,
-      ownAnswer: this.#wire.ownAnswer,
-      queuedMs: this.#place?.wait?.waitedMs ?? 0,
+      attempts: this.#attempts,
+      wait: this.#place?.wait,
     });
   }
 
@@ -373,19 +367,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
-      return this.#traced({
-        kind: "routed",
-        endpoints: result.endpoints,
-        offered: outcome.offered,
-        body: forwarded.pieces,
-        bodyLength: forwarded.length,
-        record: result.record,
-        headers: added.headers,
-        removed: added.removed,
-        metadata: added.metadata,
-        scores: result.scores,
-        skipResponse: request.answerFormat === "opaque",
-      });
+      return this.#traced(routedOf(outcome, result, forwarded, added));
     } catch (error) {
       return this.#failed(error);
     }

@@ -57,7 +57,7 @@ export class BodyAssembler {
 }
 
 /** The body for the model server, and the restorer of model names for its answer. */
-interface ForwardedBody {
+export interface ForwardedBody {
   readonly pieces: readonly Uint8Array[];
   /** Sum of the lengths of `pieces`. */
   readonly length: number;

@@ -92,7 +92,7 @@ export interface NamedHook {
 }
 
 /** The additions of hooks to a message for the proxy. */
-interface HookAdditions {
+export interface HookAdditions {
   readonly headers: HeaderList | undefined;
   /** Names of received headers to leave out, lower case; none of them is in `headers`. */
   readonly removed: readonly string[] | undefined;

@@ -1,7 +1,10 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { Attempts } from "./attempts.ts";
 import type { EndedExchange } from "./exchange-metrics.ts";
+import type { Wire } from "./wire.ts";
 
 /** Most characters of a text in a line: models, ids and paths come from clients. */
 const MAX_TEXT = 256;
@@ -20,18 +23,16 @@ export interface UnopenedRequest {
   readonly reason: string;
 }
 
+type LoggedWire = Pick<Wire, "ownAnswer" | "retries">;
+
 /** What the exchange alone knows about its end. */
 interface EndDetails {
   readonly requestId: string;
   readonly headers: HeaderList;
-  /** The endpoint of the last attempt; undefined when there was none. */
-  readonly endpoint: string | undefined;
-  /** Attempts after the first one. */
-  readonly retries: number;
-  /** The answer of the wire itself. */
-  readonly ownAnswer: { readonly status: number; readonly reason: string } | undefined;
-  /** Milliseconds in flow control. */
-  readonly queuedMs: number;
+  /** Undefined when no endpoint was tried. */
+  readonly attempts: Attempts | undefined;
+  /** The wait in flow control. */
+  readonly wait: RecordedWait | undefined;
 }
 
 /**
@@ -54,8 +55,8 @@ export class RequestLog {
   }
 
   /** Begins the entry of one exchange. */
-  open(): RequestEntry {
-    return new RequestEntry(this);
+  open(wire: LoggedWire): RequestEntry {
+    return new RequestEntry(this, wire);
   }
 
   /** The wire has answered a request that opened no exchange. */
@@ -84,11 +85,13 @@ export class RequestLog {
 export class RequestEntry {
   readonly #log: RequestLog;
   #about: Readonly<Record<string, string | number>> = {};
+  readonly #wire: LoggedWire;
   #bytes = 0;
   #decision: number | undefined;
 
-  constructor(log: RequestLog) {
+  constructor(log: RequestLog, wire: LoggedWire) {
     this.#log = log;
+    this.#wire = wire;
   }
 
   /** @param bytes of a piece of the request body */
@@ -108,7 +111,8 @@ export class RequestEntry {
   /** The exchange is over: writes its line, or leaves it out. */
   ended(end: EndedExchange, details: EndDetails): void {
     const { cause, response, streaming, receivedAt, endedAt } = end;
-    const refusal = end.rejection ?? details.ownAnswer;
+    const { ownAnswer, retries = 0 } = this.#wire;
+    const refusal = end.rejection ?? ownAnswer;
     const status = response.status === 0 ? refusal?.status : response.status;
     // An answer of a model server that was passed on to its end has no reason.
     const reason = refusal?.reason ?? (cause === "interrupted" ? "upstream_reset" : undefined);
@@ -124,7 +128,7 @@ export class RequestEntry {
       path: pathOf(requestPath(details.headers)),
       model: text(model),
       targetModel: text(targetModel),
-      endpoint: text(details.endpoint),
+      endpoint: text(details.attempts?.lastTried(retries).id),
       decision: this.#decision,
       status,
       reason,
@@ -133,13 +137,13 @@ export class RequestEntry {
       // As in the metrics, an answer that is not streamed has its first token with its last (scheduling 8.3, rule 7).
       ttftMs: rounded(streaming ? response.firstByteAt - receivedAt : whole),
       durationMs: rounded(duration),
-      queuedMs: rounded(details.queuedMs),
+      queuedMs: rounded(details.wait?.waitedMs ?? 0),
       promptTokens: usage?.promptTokens,
       completionTokens: usage?.completionTokens,
       cachedTokens: usage?.cachedTokens,
       requestBytes: this.#bytes,
       responseBytes: response.bytes,
-      retries: details.retries,
+      retries,
       fairnessId: text(fairnessId),
       priority,
     });

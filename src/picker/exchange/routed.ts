@@ -1,0 +1,22 @@
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
+import type { Decided } from "./decide.ts";
+import type { ForwardedBody } from "./request-body.ts";
+import type { HookAdditions } from "./request-hooks.ts";
+import type { Routed } from "./wire.ts";
+
+/** Returns what a wire needs to send a request on. @param added by request hooks */
+export function routedOf(
+  { request, offered }: Decided,
+  { endpoints, record, scores }: SchedulingResult,
+  { pieces, length }: ForwardedBody,
+  { headers, removed, metadata }: HookAdditions,
+): Routed {
+  return {
+    kind: "routed",
+    ...{ endpoints, offered, record, scores },
+    body: pieces,
+    bodyLength: length,
+    ...{ headers, removed, metadata },
+    skipResponse: request.answerFormat === "opaque",
+  };
+}

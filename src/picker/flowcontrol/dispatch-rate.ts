@@ -21,6 +21,15 @@ export class DispatchRate {
     return rate < LEAST ? undefined : requests / rate;
   }
 
+  /**
+   * Whole seconds after which another try makes sense, 1 to 60: then a request would probably leave that has this many before it.
+   * Undefined while hardly any leaves.
+   */
+  retryAfter(before: number, now: number): number | undefined {
+    const ms = this.timeFor(before + 1, now);
+    return ms === undefined ? undefined : Math.min(60, Math.max(1, Math.ceil(ms / 1000)));
+  }
+
   #now(now: number): number {
     return this.#rate * Math.exp((this.#at - now) / WINDOW);
   }

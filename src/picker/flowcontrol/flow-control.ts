@@ -377,12 +377,6 @@ export class FlowControl {
     this.#rate.count(item.leftAt);
   }
 
-  /** Seconds until a request of this priority that comes now would probably leave, 1 to 60; undefined while hardly any leaves. */
-  #retryAfter(priority: number): number | undefined {
-    const ms = this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, this.#parts.clock.now());
-    return ms === undefined ? undefined : Math.min(60, Math.max(1, Math.ceil(ms / 1000)));
-  }
-
   /** Removes a request from its queue. */
   #take(item: Item): void {
     item.band!.remove(item, this.#parts.clock.now());
@@ -410,7 +404,11 @@ export class FlowControl {
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
     this.#report(item, outcome);
-    const rejection = this.#rules.rejection(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
+    const before = this.#bands.requestsFrom(item.priority);
+    const rejection = this.#rules.rejection(
+      outcome,
+      this.#closed ? undefined : this.#rate.retryAfter(before, item.leftAt),
+    );
     item.rejection = rejection;
     return rejection;
   }

@@ -2,7 +2,6 @@ import { type Document, formatPosition, type Path } from "../../base/document/do
 import { nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
 import type { Parity } from "../../base/inference/parity.ts";
-import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
@@ -11,7 +10,7 @@ import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelo
 import { isPolicy, readDetector, readFlowControl, readModelFlowControl } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
 import { type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
-import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, referencedPlugin } from "./plugins.ts";
+import { advise, defaultOf, isOfKind, type PluginTable, REMEDIES, readPlugins, referencedPlugin } from "./plugins.ts";
 import {
   type Binding,
   bindProducers,
@@ -309,22 +308,6 @@ function isConsequence({ path }: Violation, envelope: Envelope, { isCut, lost }:
 }
 
 const DEFAULT_PICKER = "max-score-picker";
-
-/** The reason why a configured plugin may have no effect, by kind; plugins of the other kinds always act. */
-const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
-  filter: "no profile refers to it",
-  scorer: "no profile refers to it",
-  picker: "no profile uses it",
-  decider: "name it in the parameters of the profile handler",
-  "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
-  discovery: "name it in dataLayer.discovery.pluginRef",
-  parser: "name it in requestHandler.parsers",
-  "data-source": "name it in dataLayer.sources",
-  extractor: "name it in dataLayer.sources, among the extractors of a source",
-  "ordering-policy": "name it in flowControl, as the orderingPolicyRef of a band",
-  "fairness-policy": "name it in flowControl, as the fairnessPolicyRef of a band",
-  "usage-limit-policy": "name it in flowControl.usageLimitPolicyPluginRef",
-};
 
 /** The reasons why policies of flow control have no effect, or only at times. */
 const NO_GATE = "the file does not set the feature gate flowControl";

@@ -206,3 +206,19 @@ export function advise(
       warn([...entry.path, "parameters"], `plugin ${name}: ${note}`);
   }
 }
+
+/** The reason why a configured plugin may have no effect, by kind; plugins of the other kinds always act. */
+export const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
+  filter: "no profile refers to it",
+  scorer: "no profile refers to it",
+  picker: "no profile uses it",
+  decider: "name it in the parameters of the profile handler",
+  "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
+  discovery: "name it in dataLayer.discovery.pluginRef",
+  parser: "name it in requestHandler.parsers",
+  "data-source": "name it in dataLayer.sources",
+  extractor: "name it in dataLayer.sources, among the extractors of a source",
+  "ordering-policy": "name it in flowControl, as the orderingPolicyRef of a band",
+  "fairness-policy": "name it in flowControl, as the fairnessPolicyRef of a band",
+  "usage-limit-policy": "name it in flowControl.usageLimitPolicyPluginRef",
+};

@@ -102,9 +102,12 @@ export class RequestDecider {
     };
   }
 
-  /** Whether a request without a body needs one: a POST to a path whose bodies a parser reads. */
-  needsBody(headers: HeaderList): boolean {
-    return headers.get(":method") === "POST" && this.#parts.inForce().parsers.claims(requestPath(headers));
+  /** Returns the rejection of a request that has no body and needs one: a POST to a path whose bodies a parser reads. */
+  emptyBody(headers: HeaderList): Rejection | undefined {
+    const needsOne = headers.get(":method") === "POST" && this.#parts.inForce().parsers.claims(requestPath(headers));
+    return needsOne
+      ? new Rejection("bad_request", "empty request body", "the request body is empty; send a JSON object")
+      : undefined;
   }
 
   /**

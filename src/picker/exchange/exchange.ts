@@ -26,8 +26,7 @@ import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
 const NOTHING = new Uint8Array(0);
-const EMPTY_BODY = "the request body is empty; send a JSON object";
-/** The result of a decision for an exchange that is already over. */
+/** The decision for an exchange that is over. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
 
 interface Waiting {
@@ -55,7 +54,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #lesson: TokenLesson | undefined;
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
-  /** What the log of requests will tell; undefined where there is none. */
+  /** For the log of requests; undefined = there is none. */
   readonly #entry: RequestEntry | undefined;
   /** The preparation that is under way. */
   #preparing: Preparing | undefined;
@@ -258,9 +257,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   #decideWithoutBody(): Decision {
     const { decider, refusesEmptyBodies } = this.#services;
-    if (refusesEmptyBodies && decider.needsBody(this.#headers))
-      return this.#refuse(new Rejection("bad_request", "empty request body", EMPTY_BODY));
-    const decision = decider.withoutBody(this.#subset);
+    const empty = refusesEmptyBodies ? decider.emptyBody(this.#headers) : undefined;
+    const decision = empty ?? decider.withoutBody(this.#subset);
     if (decision instanceof Rejection) return this.#refuse(decision);
     this.#decided = true;
     this.#attempts = new Attempts(this.#services.endpoints, decision.endpoints);

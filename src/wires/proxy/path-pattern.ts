@@ -60,6 +60,6 @@ export function allowedPath(text: string): PathPattern {
   const shown = JSON.stringify(text.slice(0, 100));
   throw new SluiceError(
     "FLAG_VALUE",
-    `--allow-path is ${shown}; give a path such as /load_lora_adapter, or a beginning with a final /*, such as /v1/files/*`,
+    `--allow-path is ${shown}; give a path such as /load_lora_adapter, or a prefix that ends in /*, such as /v1/files/*`,
   );
 }

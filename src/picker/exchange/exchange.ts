@@ -56,7 +56,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #trace: ExchangeTrace | undefined;
   /** For the log of requests; undefined = there is none. */
   readonly #entry: RequestEntry | undefined;
-  /** The preparation that is under way. */
+  /** The one under way. */
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
   #place: QueuePlace | undefined;

@@ -4,6 +4,9 @@ import { OUTCOMES } from "../../base/inference/outcomes.ts";
 import { randomPicker, weightedRandomPicker } from "../scheduling/plugins/pickers.ts";
 import { digitsApart, percent, points } from "./explain-words.ts";
 
+/** In the detail of a refusal for want of room in the queues; a refusal without flow control has another one. */
+const QUEUE_FULL = "queue at capacity";
+
 /**
  * Returns the outcome of a request: `went to default/a (10.0.0.1:8000)`, `went to default/a (10.0.0.1:8000) and on to default/b
  * (10.0.0.2:8000), which answered` or `was refused with 429`.
@@ -40,6 +43,8 @@ function dropped(filters: DecisionRecord["filters"]): number {
 
 function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, detail: string): string {
   const { candidates, filters, priority } = record;
+  if (reason === "saturated" && detail.includes(QUEUE_FULL))
+    return "the queue of its priority was full, or all queues together.";
   if (reason === "saturated") return `the pool is saturated, and a request of priority ${priority} may be shed then.`;
   if (reason === "ttl_expired" || reason === "queue_timeout")
     return "the pool had no room within the time that the request may wait.";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DecisionRecord, RecordedCandidate, RecordedFilter } from "../../base/inference/decision-record.ts";
+import { rejectionOf } from "../flowcontrol/queue-outcomes.ts";
 import { explain } from "./explain.ts";
 
 function candidate(name: string, scores: number[], weights: number[], more: Partial<RecordedCandidate> = {}) {
@@ -273,6 +274,13 @@ describe("explanation of a refusal", () => {
     expect(refused({ reason: "denied", detail: "no budget left" })).toMatch(/with 429: no budget left\.$/);
     expect(refused({ reason: "precondition_failed", detail: "no prefix is cached." })).toMatch(
       /412: no prefix is cached\.$/,
+    );
+  });
+
+  it("tells a full queue from a saturated pool", () => {
+    const { reason, detail } = rejectionOf("RejectedCapacity");
+    expect(refused({ reason, detail }, { candidates: 4, priority: 7 })).toBe(
+      "Request r-1 was refused with 429: the queue of its priority was full, or all queues together.",
     );
   });
 

@@ -4,6 +4,7 @@ import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import { ROLE_LABEL } from "../../base/inference/roles.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { flowControlSettings } from "../../picker/core/in-force.ts";
@@ -87,7 +88,7 @@ export class SimCluster {
     const { engines, roles, scrapeIntervalMs = SCRAPE_INTERVAL } = this.#options;
     this.#places = engines.map((engine, i) => {
       const address = `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}`;
-      const labels = roles === undefined ? {} : { "llm-d.ai/role": roles[i]! };
+      const labels = roles === undefined ? {} : { [ROLE_LABEL]: roles[i]! };
       const endpoint = this.#endpoints.upsert({
         namespace: "sim",
         name: `s${i}`,

@@ -53,7 +53,8 @@ export class Backlog {
     sum.requests++;
     sum.bytes += bytes;
     sum.tokens += tokens;
-    for (const listener of [...this.#listeners]) listener();
+    // A listener may leave during its call. The copy is made only where there is one: this runs for every request.
+    if (this.#listeners.size > 0) for (const listener of [...this.#listeners]) listener();
   }
 
   /** A request that has entered leaves. @param dispatched whether it goes on; false = it is refused */

@@ -32,7 +32,8 @@ export interface ServedModels {
   readonly byName: ReadonlyMap<string, ServedModel> | "any";
 }
 
-const STATED: ServedModel = {
+/** A model that no server has listed: the endpoints file states its name, or an API object gives the name a meaning. */
+export const UNLISTED_MODEL: ServedModel = {
   created: 0,
   ownedBy: "sluice",
   root: undefined,
@@ -42,7 +43,10 @@ const STATED: ServedModel = {
 
 /** The models that the endpoints file states. @param names checked by the reader of the file */
 export function statedModels(names: readonly string[]): ServedModels {
-  return { source: "file", byName: names.includes(EVERY) ? "any" : new Map(names.map((name) => [name, STATED])) };
+  return {
+    source: "file",
+    byName: names.includes(EVERY) ? "any" : new Map(names.map((name) => [name, UNLISTED_MODEL])),
+  };
 }
 
 /** The violation in the value of `models:` in an endpoints file; undefined = it is valid. */

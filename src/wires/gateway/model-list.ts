@@ -1,18 +1,9 @@
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
-import { modelNotFound, type ServedModel } from "../../pool/endpoints/served-models.ts";
+import { modelNotFound, type ServedModel, UNLISTED_MODEL } from "../../pool/endpoints/served-models.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 
 const LIST = "/v1/models";
 const ONE = `${LIST}/`;
-
-/** A name that an InferenceModel or a rewrite rule gives a meaning, and that no server lists. */
-const ALIAS: ServedModel = {
-  created: 0,
-  ownedBy: "sluice",
-  root: undefined,
-  parent: undefined,
-  maxModelLen: undefined,
-};
 
 /**
  * Answers `GET /v1/models` and `GET /v1/models/{name}` for all endpoints together: the models that they serve, and the names that
@@ -70,7 +61,7 @@ function withAliases(
 ): ReadonlyMap<string, ServedModel> {
   if (aliases.size === 0 && !only) return served;
   const found = new Map(only ? [] : served);
-  for (const name of aliases) found.set(name, served.get(name) ?? ALIAS);
+  for (const name of aliases) found.set(name, served.get(name) ?? UNLISTED_MODEL);
   return found;
 }
 

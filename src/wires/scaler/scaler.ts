@@ -2,7 +2,6 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { oneRequest } from "../../base/grpc/one-request.ts";
 import { GRPC_STATUS } from "../../base/grpc/status.ts";
 import type { GrpcHandler, GrpcStream } from "../../base/grpc/transport.ts";
-import { oneLine } from "../../base/inference/errors.ts";
 import { ActivityStreams, type Refusal } from "./activity-streams.ts";
 import {
   decodeMetricsRequest,
@@ -14,7 +13,7 @@ import {
   type ScaledObjectRef,
 } from "./messages.ts";
 import type { ScalerBacklog, ScalerSource } from "./source.ts";
-import { TRIGGER_METRICS, type Trigger, type TriggerMetric, triggerOf } from "./trigger.ts";
+import { quoted, TRIGGER_METRICS, type Trigger, type TriggerMetric, triggerOf } from "./trigger.ts";
 
 export interface ScalerParts {
   readonly clock: Clock;
@@ -106,10 +105,9 @@ export class Scaler {
     const { metric, priority } = known.trigger;
     const name = TRIGGER_METRICS[metric];
     if (metricName !== "" && metricName !== name) {
-      const asked = JSON.stringify(oneLine(metricName).slice(0, 100));
       stream.end(
         GRPC_STATUS.invalidArgument,
-        `the metadata selects the metric ${name}, and the call asks for ${asked}`,
+        `the metadata selects the metric ${name}, and the call asks for ${quoted(metricName)}`,
       );
       return;
     }

@@ -74,6 +74,6 @@ function suggestion(word: string, names: readonly string[]): string {
 }
 
 /** A text from a client, short enough for an error message. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return JSON.stringify(oneLine(text).slice(0, 100));
 }

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { endpointOf, instanceOf, requestOf } from "../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { HeaderList } from "../../../base/inference/headers.ts";
+import { NO_EVENTS } from "../events.ts";
 import { FlowControl } from "../flow-control.ts";
 import type { BandSettings, FlowControlSettings } from "../settings.ts";
 import { globalStrictFairnessPolicy, roundRobinFairnessPolicy } from "./fairness.ts";
@@ -37,15 +38,7 @@ class Pool {
       clock: this.clock,
       pool: () => endpoints,
       events: {
-        ...{
-          entered() {},
-          left() {},
-          enqueued() {},
-          cycled() {},
-          strangePriority() {},
-          revoked() {},
-          revocationEnded() {},
-        },
+        ...NO_EVENTS,
         failed(_policy, error) {
           throw error;
         },

@@ -22,7 +22,15 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 async function run(...args: readonly string[]): Promise<string> {
   out = "";
   err = "";
-  const world = { clock, out: (text: string) => void (out += text), err: (text: string) => void (err += text) };
+  const world = {
+    clock,
+    out(text: string) {
+      out += text;
+    },
+    err(text: string) {
+      err += text;
+    },
+  };
   await keysCommand(world).parseAsync([...args, "--file", file], { from: "user" });
   return out;
 }

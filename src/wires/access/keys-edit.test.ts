@@ -35,7 +35,7 @@ describe("a keys file", () => {
     expect(found.find(second.key, NOW + 1000)).toBe("expired");
   });
 
-  it.each(["keys:\n", "keys: []\n", "# mine\n", "keys: null # none\n"])("may be empty before: %j", (before) => {
+  it.each(["keys:\n", "keys: []\n", "# mine\n", "keys: null\n"])("may be empty before: %j", (before) => {
     const { text, key } = edit(before).add({ name: "a" }, NOW);
     expect(table(text).find(key, NOW)).toMatchObject({ name: "a" });
     if (before.includes("#")) expect(text).toContain(before.slice(before.indexOf("#")).trim());

@@ -9,7 +9,7 @@ import { RequestLog } from "./request-log.ts";
 const MODEL = JSON.parse(chatBody()).model as string;
 const CALLER: Caller = {
   ...{ id: "k1", name: "team-a", models: new Set([MODEL]), choosesFlow: false },
-  ...{ objective: undefined, priority: -2, fairnessId: undefined },
+  ...{ objective: undefined, priority: 3, fairnessId: undefined },
 };
 
 function ask(caller: Caller | undefined, body = chatBody()) {
@@ -32,7 +32,7 @@ function ask(caller: Caller | undefined, body = chatBody()) {
 it("a request has the priority and the flow of its caller, and its line has the name of the key", () => {
   const { decision, line } = ask(CALLER);
   expect(decision).toMatchObject({ kind: "routed" });
-  expect(line).toMatchObject({ key: "team-a", priority: -2, fairnessId: "team-a", model: MODEL });
+  expect(line).toMatchObject({ key: "team-a", priority: 3, fairnessId: "team-a", model: MODEL });
 });
 
 it("a model that the caller may not use is refused before any decision, and the line says whose request it was", () => {

@@ -27,7 +27,11 @@ function resolverOf(options: Partial<ResolverOptions> = {}): ModelResolver {
 }
 
 const resolve = (caller?: Caller, headers: Headers = {}, model = "m") =>
-  resolverOf().resolve({ ...BODY, model }, HeaderList.of(Object.entries(headers)), caller) as ResolvedModel;
+  resolverOf({ matching: model === "m" ? "off" : "auto" }).resolve(
+    { ...BODY, model },
+    HeaderList.of(Object.entries(headers)),
+    caller,
+  ) as ResolvedModel;
 
 describe("the priority of a caller", () => {
   it("is that of its objective, from flags or objects", () => {

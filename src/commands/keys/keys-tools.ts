@@ -41,7 +41,9 @@ export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
   };
   const { entry, key } = await changed(file, world, (edit) => edit.add(fields, now));
   world.out(`${key}\n`);
-  world.err(`sluice: ${file} has the key ${entry.name} (id ${entry.id}); standard output got the only copy of its secret\n`);
+  world.err(
+    `sluice: ${file} has the key ${entry.name} (id ${entry.id}); standard output got the only copy of its secret\n`,
+  );
 }
 
 /** `sluice keys list`. */

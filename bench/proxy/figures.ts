@@ -1,5 +1,3 @@
-import { quantile } from "../../src/base/telemetry/quantile.ts";
-
 /** What the client measured in one run, as it prints it. Times in microseconds. */
 export interface Load {
   readonly seconds: number;
@@ -62,11 +60,17 @@ export function cellOf(closed: Measured, open: Measured): Cell {
   };
 }
 
+/** The middle of the values, or the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
-  return quantile(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  );
+  const sorted = values.toSorted((a, b) => a - b);
+  const half = sorted.length / 2;
+  return (sorted[Math.ceil(half) - 1]! + sorted[Math.floor(half)]!) / 2;
+}
+
+/** CPU of a request of the first run to that of the second. */
+export function cpuRatio(first: Measured, second: Measured): number {
+  const [one, other] = [first, second].map(({ load, cpuMs }) => cpuMs / load.done);
+  return one! / other!;
 }
 
 /** The median of the rounds' ratios of one figure of two subjects. */

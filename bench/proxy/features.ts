@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** What a client of the gateway costs beyond routing: one option of `sluice gateway` each. */
@@ -8,8 +9,28 @@ export interface Feature {
   prepare(folder: string, main: readonly string[]): { readonly args: readonly string[]; readonly header?: string };
 }
 
-/** All features, in the order of the work in a request. */
+/** All features, in the order of their work in a request. */
 export const FEATURES: readonly Feature[] = [
+  {
+    flag: "--keys",
+    prepare(folder, [program, ...before]) {
+      const file = join(folder, "keys.yaml");
+      const args = [...before, "keys", "add", "--file", file, "--name", "bench"];
+      const secret = execFileSync(program!, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
+      return { args: ["--keys", file], header: `authorization: Bearer ${secret}` };
+    },
+  },
+  {
+    flag: "--limits",
+    prepare(folder) {
+      const file = join(folder, "limits.yaml");
+      // So high that no request is refused: what counts is the counting.
+      const most = 1_000_000_000;
+      const rule = { key: "*", requestsPerMinute: most, tokensPerMinute: most, inFlight: most };
+      writeFileSync(file, JSON.stringify({ rules: [rule] }));
+      return { args: ["--limits", file] };
+    },
+  },
   {
     flag: "--request-log",
     prepare: (folder) => ({ args: ["--request-log", "all", "--request-log-file", join(folder, "requests.log")] }),

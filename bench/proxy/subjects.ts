@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { envoy, haproxy, nginx, sglangRouter } from "../../scripts/test-parts.ts";
@@ -77,8 +77,7 @@ export function gateway(name: string, features: readonly Feature[], main?: reado
   return {
     name,
     async start(rig) {
-      const folder = join(rig.folder, name.replaceAll(" ", "-"));
-      mkdirSync(folder, { recursive: true });
+      const folder = mkdtempSync(join(rig.folder, "gateway-"));
       const [program, ...before] = main ?? rig.main;
       const prepared = features.map((feature) => feature.prepare(folder, rig.main));
       const off = features.length === 0 ? ["--request-log", "off"] : [];

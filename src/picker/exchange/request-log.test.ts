@@ -90,6 +90,17 @@ describe("the log of requests", () => {
     ]);
   });
 
+  it("leaves out counts that the model server does not report", () => {
+    const { ask, lines, told } = setUp();
+    const { exchange } = ask();
+    exchange.responseHeaders(200, JSON_TYPE, false);
+    exchange.responseBody(Buffer.from('{"usage":{"prompt_tokens":7}}'), true);
+    expect(lines[0]).not.toMatch(/NaN|null|undefined/);
+    const [line] = told();
+    expect(line).toMatchObject({ promptTokens: 7 });
+    for (const key of ["completionTokens", "cachedTokens", "reason"]) expect(line).not.toHaveProperty(key);
+  });
+
   it("names the reason, the status and the decision of a refusal", () => {
     const { core, ask, told } = setUp(0, { endpoints: 0 });
     const { exchange, decision } = ask();

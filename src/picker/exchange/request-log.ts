@@ -9,6 +9,9 @@ import type { Wire } from "./wire.ts";
 /** Most characters of a text in a line: models, ids and paths come from clients. */
 const MAX_TEXT = 256;
 
+/** ASCII without control characters. */
+const PLAIN = /^[ -~]*$/;
+
 /** A request that the wire answered, or a connection that it closed, before there was an exchange. */
 export interface UnopenedRequest {
   /** The id in the answer; undefined for a connection. */
@@ -80,9 +83,14 @@ export class RequestLog {
 
   /** Writes a line; values that are undefined or NaN are left out. */
   write(fields: Readonly<Record<string, string | number | boolean | undefined>>): void {
-    const kept = Object.entries(fields).filter(([, value]) => value !== undefined && !Number.isNaN(value));
-    const time = new Date(this.#clock.wall()).toISOString();
-    this.#write(JSON.stringify({ time, ...Object.fromEntries(kept) }));
+    // An object for `JSON.stringify` would take twice the time (bench/proxy.ts).
+    let line = `{"time":"${new Date(this.#clock.wall()).toISOString()}"`;
+    for (const key in fields) {
+      const value = fields[key];
+      if (typeof value === "string") line += `,"${key}":${JSON.stringify(value)}`;
+      else if (value !== undefined && !Number.isNaN(value)) line += `,"${key}":${value}`;
+    }
+    this.#write(`${line}}`);
   }
 }
 
@@ -166,6 +174,8 @@ function pathOf(target: string): string | undefined {
 function text(value: string | number | undefined): string | undefined {
   if (value === undefined || value === "") return undefined;
   const whole = String(value);
+  // Nearly every text.
+  if (whole.length <= MAX_TEXT && PLAIN.test(whole)) return whole;
   const short = whole.length <= MAX_TEXT ? whole : `${whole.slice(0, MAX_TEXT - 3)}...`;
   // Also the controls of C1, and the separators of lines that are no controls.
   return short.toWellFormed().replace(/[\p{Cc}\u2028\u2029]/gu, "?");

@@ -380,7 +380,7 @@ export class FlowControl {
   /** Removes a request from its queue. */
   #take(item: Item): void {
     item.band!.remove(item, this.#parts.clock.now());
-    this.#deadlines.remove(item);
+    this.#deadlines.leaves(item);
     this.#requests--;
     this.#bytes -= item.bytes;
   }

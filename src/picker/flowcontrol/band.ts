@@ -149,12 +149,13 @@ export class Band implements ItemBand {
   /** A request of the band is dispatched, perhaps without having been queued. @param now monotonic milliseconds */
   dispatched(item: Item, now: number): void {
     if (this.requests === 0) this.emptySince = now;
-    item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
+    // The most frequent case, one queue, costs nothing here; so below.
+    if (this.#choice !== undefined) item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
   }
 
   /** @param now monotonic milliseconds */
   ended(item: Item, tokens: ServedTokens, now: number): void {
-    this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
+    if (this.#choice !== undefined) this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
   }
 
   /** All queued requests, in no order. */
@@ -188,7 +189,7 @@ export class Band implements ItemBand {
 
   /** Whether a request of this flow is held back at this fill. */
   holds(fairnessId: string, fill: number): boolean {
-    return this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false;
+    return this.#choice !== undefined && (this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false);
   }
 
   #next(now: number, fill: number): Flow | null {

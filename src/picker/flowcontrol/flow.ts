@@ -1,6 +1,6 @@
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
-import type { InferenceRequest } from "../../base/inference/request.ts";
+import { type InferenceRequest, promptTokens } from "../../base/inference/request.ts";
 import type { QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 
@@ -37,6 +37,7 @@ export class Item implements QueuedRequest {
   readonly enqueuedAt: number;
   readonly ttl: number;
   readonly bytes: number;
+  readonly tokens: number;
   readonly waiter: Waiter;
   /** Arrival number: requests of the same rank leave in this order. */
   readonly order: number;
@@ -67,7 +68,11 @@ export class Item implements QueuedRequest {
 
   #request: InferenceRequest | undefined;
 
-  constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
+  constructor(
+    waiter: Waiter,
+    order: number,
+    { request, receivedAt, enqueuedAt, ttl, bytes }: Omit<QueuedRequest, "tokens">,
+  ) {
     this.waiter = waiter;
     this.order = order;
     this.#request = request;
@@ -77,6 +82,7 @@ export class Item implements QueuedRequest {
     this.enqueuedAt = enqueuedAt;
     this.ttl = ttl;
     this.bytes = bytes;
+    this.tokens = promptTokens(request);
   }
 
   /** Until it leaves. */

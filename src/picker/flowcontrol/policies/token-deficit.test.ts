@@ -238,6 +238,12 @@ describe("token-deficit-fairness-policy", () => {
     const fresh = flow("fresh");
     choice.joined(fresh);
     expect(choice.next(0, 0)).toBe(fresh);
+    // What the policy forgot it could not take out of the queue.
+    for (const each of [waits, fresh]) choice.left(each);
+    const later = flow("later");
+    choice.joined(later);
+    for (let i = 0; i < 10; i++) choice.dispatched!(later.head);
+    expect(choice.next(0, 0)).toBe(later);
   });
 
   it("refuses weights that are no positive numbers", () => {

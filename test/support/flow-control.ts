@@ -1,4 +1,5 @@
 import { type FlowControlEvents, NO_EVENTS } from "../../src/picker/flowcontrol/events.ts";
+import { FLOW_RULES } from "../../src/picker/flowcontrol/rules.ts";
 import type { FlowControlSettings } from "../../src/picker/flowcontrol/settings.ts";
 
 /** Events of flow control for tests that look elsewhere. @param failed receives failures of policies */
@@ -33,6 +34,7 @@ export function flowSettings(saturation: () => number, more: Partial<FlowControl
     negativeTemplate: BAND,
     usageLimit: { limit() {} },
     detector: { saturation },
+    rules: FLOW_RULES[""],
     ...more,
   };
 }

@@ -29,6 +29,8 @@ export interface QueuedRequest {
   readonly ttl: number;
   /** Bytes of its body. */
   readonly bytes: number;
+  /** Tokens of its prompts, estimated. */
+  readonly tokens: number;
 }
 
 /** Orders the requests of one queue. */

@@ -12,6 +12,7 @@ import { createMetrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import { FlowControl, type Ticket } from "../flowcontrol/flow-control.ts";
+import { FLOW_RULES } from "../flowcontrol/rules.ts";
 import type { FlowControlSettings } from "../flowcontrol/settings.ts";
 import { showSaturation } from "./core-metrics.ts";
 import { FlowMetrics } from "./flow-metrics.ts";
@@ -83,11 +84,11 @@ class Driven {
     });
     const detector = { saturation: (endpoints: readonly Endpoint[]) => this.saturation(endpoints), staleEndpoints: 3 };
     this.flowControl = new FlowControl({
-      ...{ clock, events: this.flowMetrics, pool: () => this.pool },
+      ...{ clock, events: this.flowMetrics, rate: this.flowMetrics.rate, pool: () => this.pool },
       settings: {
         ...{ maxBytes: NO_LIMIT, maxRequests: NO_LIMIT, noEndpointTtl: 60_000, detector },
         ...{ bands: new Map([[10, { ...BAND, maxRequests: 4 }]]), template: BAND, negativeTemplate: BAND },
-        usageLimit: { limit() {} },
+        ...{ usageLimit: { limit() {} }, rules: FLOW_RULES[""] },
         ...settings,
       },
     });
@@ -339,19 +340,69 @@ describe("flows that clients make up", () => {
   });
 });
 
+describe("requests that go on at once", () => {
+  const pass = (driven: Driven, fairnessId: string): void => {
+    driven.saturation = () => 0;
+    driven.flowControl.ended(driven.enter({ fairnessId }));
+  };
+  const flows = (driven: Driven): string[] =>
+    Object.keys(driven.shown("queue_size")).map((key) => /fairness_id="([^"]*)"/.exec(key)![1]!);
+
+  it("count as entered and dispatched, and leave the gauges at 0", () => {
+    const driven = new Driven();
+    pass(driven, "a");
+    const of = (name: string): readonly [string, number][] => Object.entries(driven.shown(name));
+    expect(of("queue_size")).toEqual([[`queue_size${labels("a", "0")}`, 0]]);
+    expect(of("queue_bytes")).toEqual([[`queue_bytes${labels("a", "0")}`, 0]]);
+    const counts = [
+      ...of("request_enqueue_duration_seconds_count"),
+      ...of("request_queue_duration_seconds_count"),
+      ...of("dispatch_cycle_duration_seconds_count"),
+      ...of("requests_total"),
+    ];
+    expect(counts).toEqual([
+      [`request_enqueue_duration_seconds_count{fairness_id="a",priority="0",outcome="NotYetFinalized"}`, 1],
+      [expect.stringContaining('outcome="Dispatched"'), 1],
+      ["dispatch_cycle_duration_seconds_count", 1],
+      [expect.stringContaining('outcome="Dispatched"'), 1],
+    ]);
+  });
+
+  it("renew the time for which the series of their flow stay", () => {
+    const driven = new Driven();
+    for (const flow of ["a", "b"]) pass(driven, flow);
+    driven.clock.advance(200_000);
+    pass(driven, "a");
+    driven.clock.advance(100_000);
+    expect(flows(driven)).toEqual(["a"]);
+    driven.clock.advance(200_000);
+    expect(flows(driven)).toEqual([]);
+  });
+
+  it("leave no series for ever, when another one of their flow has waited", () => {
+    const driven = new Driven();
+    pass(driven, "a");
+    driven.saturation = () => 1;
+    driven.flowControl.cancel(driven.enter({ fairnessId: "a" }));
+    driven.clock.advance(300_000);
+    expect(flows(driven)).toEqual([]);
+  });
+});
+
 describe("a request that shared a series", () => {
   it("gets one of its own the next time", () => {
     const driven = new Driven();
     const { flowMetrics } = driven;
+    const size = { bytes: 1, tokens: 1 };
     const flow = (fairnessId: string) => requestOf("p", { fairnessId, model: "m", targetModel: "m" });
     const others = Array.from({ length: 1000 }, (_, i) => flow(`f${i}`));
-    for (const other of others) flowMetrics.entered(other, 1);
+    for (const other of others) flowMetrics.entered(other, size);
     const late = { ...flow("f0"), model: "late" };
-    flowMetrics.entered(late, 1);
-    flowMetrics.left(late, 1, "Dispatched", 0);
-    flowMetrics.left(others[1]!, 1, "Dispatched", 0);
-    flowMetrics.entered(late, 1);
-    flowMetrics.left(late, 1, "Dispatched", 0);
+    flowMetrics.entered(late, size);
+    flowMetrics.left(late, size, "Dispatched", 0);
+    flowMetrics.left(others[1]!, size, "Dispatched", 0);
+    flowMetrics.entered(late, size);
+    flowMetrics.left(late, size, "Dispatched", 0);
     const shown = driven.shown("queue_size");
     expect(shown[`queue_size${labels("f0", "0", "late", "m")}`]).toBe(0);
     expect(shown[`queue_size${labels("other", "other", "other")}`]).toBe(0);

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { type InferenceRequest, promptTokens } from "../../base/inference/request.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import { MAX_PRIORITY_SERIES } from "../../base/telemetry/flow-control-metrics.ts";
 import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
@@ -8,9 +8,10 @@ import type { Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueueLoad } from "../flowcontrol/band.ts";
-import type { FlowControlEvents, FlowLabels } from "../flowcontrol/events.ts";
+import { DispatchRate } from "../flowcontrol/dispatch-rate.ts";
+import type { FlowControlEvents, FlowLabels, QueuedSize } from "../flowcontrol/events.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
-import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
+import { NOT_YET_FINALIZED, type QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 import { ByOutcome, QueueTable } from "./flow-series.ts";
 
 /** Milliseconds after which the series of an idle flow leave the page (scheduling 6.1). */
@@ -36,6 +37,8 @@ export interface FlowMetricsParts {
 export class FlowMetrics implements FlowControlEvents {
   /** The requests that wait, for autoscalers. */
   readonly backlog: Backlog;
+  /** Flow control counts its dispatches here. */
+  readonly rate = new DispatchRate();
   readonly #parts: FlowMetricsParts;
   readonly #fairness: LabelGuard;
   readonly #queues: QueueTable;
@@ -46,7 +49,7 @@ export class FlowMetrics implements FlowControlEvents {
   constructor(parts: FlowMetricsParts) {
     const { metrics, clock, poolName, models, log } = parts;
     this.#parts = parts;
-    this.backlog = new Backlog(clock);
+    this.backlog = new Backlog(clock, this.rate);
     this.#fairness = parts.fairness;
     this.#queues = new QueueTable(metrics, poolName, models, this.#fairness);
     this.#totals = new OutcomeTotals(metrics, poolName);
@@ -54,8 +57,7 @@ export class FlowMetrics implements FlowControlEvents {
     this.#strange = new RateLimitedLog(log, clock, STRANGE_PRIORITIES);
   }
 
-  entered(flow: InferenceRequest, bytes: number): void {
-    const tokens = promptTokens(flow);
+  entered(flow: InferenceRequest, { bytes, tokens }: QueuedSize): void {
     this.#queues.enter(flow).enter(bytes, tokens);
     this.backlog.entered({ priority: flow.priority, bytes, tokens });
   }
@@ -67,14 +69,23 @@ export class FlowMetrics implements FlowControlEvents {
       .observe(took / 1000);
   }
 
-  left(flow: InferenceRequest, bytes: number, outcome: QueueOutcome, waited: number): void {
+  left(flow: InferenceRequest, { bytes, tokens }: QueuedSize, outcome: QueueOutcome, waited: number): void {
     const queue = this.#queues.find(flow);
-    const tokens = promptTokens(flow);
     queue.waited(outcome).observe(waited / 1000);
     queue.leave(bytes, tokens);
-    this.backlog.left({ priority: flow.priority, bytes, tokens }, outcome === "Dispatched");
+    this.backlog.left({ priority: flow.priority, bytes, tokens });
     this.#queues.leave(flow, queue, this.#parts.clock.now());
     this.#totals.of(flow.priority, outcome).inc();
+  }
+
+  passed(flow: InferenceRequest, { bytes, tokens }: QueuedSize, took: number): void {
+    const queue = this.#queues.pass(flow, this.#parts.clock.now());
+    const seconds = took / 1000;
+    queue.flow.enqueued(NOT_YET_FINALIZED).observe(seconds);
+    this.#cycles.observe(seconds);
+    queue.waited("Dispatched").observe(seconds);
+    this.backlog.passed({ priority: flow.priority, bytes, tokens });
+    this.#totals.of(flow.priority, "Dispatched").inc();
   }
 
   cycled(took: number): void {

@@ -131,6 +131,8 @@ export class QueueTable {
   #size = 0;
   /** Queues without requests, in the order in which they became idle. */
   readonly #idle = new Set<QueueSeries>();
+  /** The last one of them, if it is still idle. */
+  #newestIdle: QueueSeries | undefined;
   #others: QueueSeries | undefined;
   /** The requests that count in `#others`: a queue of their own may exist by the time they leave. */
   readonly #inOthers = new Set<FlowLabels>();
@@ -153,6 +155,14 @@ export class QueueTable {
       return this.#shared();
     }
     this.#idle.delete(queue);
+    if (this.#newestIdle === queue) this.#newestIdle = undefined;
+    return queue;
+  }
+
+  /** The queue of a request that goes on at once: it counts in no gauge. @param now monotonic milliseconds */
+  pass(request: FlowLabels, now: number): QueueSeries {
+    const queue = this.#get(request) ?? this.#add(request) ?? this.#shared();
+    if (queue !== this.#others && queue.requests === 0) this.#idles(queue, now);
     return queue;
   }
 
@@ -168,9 +178,15 @@ export class QueueTable {
       this.#inOthers.delete(request);
       return;
     }
-    if (queue.requests > 0) return;
+    if (queue.requests === 0) this.#idles(queue, now);
+  }
+
+  #idles(queue: QueueSeries, now: number): void {
     queue.idleSince = now;
+    if (queue === this.#newestIdle) return;
+    this.#idle.delete(queue);
     this.#idle.add(queue);
+    this.#newestIdle = queue;
   }
 
   /** @param since monotonic milliseconds */
@@ -240,6 +256,7 @@ export class QueueTable {
     const [fairnessId, , , model, target] = queue.labels;
     if (this.#last === queue) this.#last = undefined;
     this.#idle.delete(queue);
+    if (this.#newestIdle === queue) this.#newestIdle = undefined;
     this.#size--;
     flow.queues--;
     queue.remove();

@@ -128,6 +128,7 @@ export class InferenceCore {
     this.endpoints.onAdded(() => this.#queues.changed());
     this.endpoints.onRemoved(() => this.#queues.changed());
     this.endpoints.onStateChanged(() => this.#queues.changed());
+    this.endpoints.onModelsChanged(() => this.#queues.changed());
     options.models.resources?.onChange(() => this.#resourcesChanged());
     this.#queues = new Queues({
       ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names, fairness },

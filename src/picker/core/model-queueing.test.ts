@@ -1,11 +1,15 @@
 import { describe, expect, it } from "vitest";
+import { samplesOf } from "../../../test/support/core.ts";
 import { madeModel, madeObjective, madePool } from "../../../test/support/resources/made.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { render } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
+import { modelsIn, type ServedModels } from "../../pool/endpoints/served-models.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
 import { GROUP, type InferenceModel } from "../../pool/resources/objects.ts";
 import type { ModelMatching } from "../../pool/resources/resolve.ts";
@@ -231,6 +235,24 @@ describe("InferenceModels without a feature gate (decisions: model fairness)", (
       "info: flow control by InferenceModels is off; requests that wait go on at once",
       "info: flow control is on: there are InferenceModels of a v1alpha2 pool, and the configuration does not set the feature gate flowControl",
     ]);
+  });
+
+  it("are looked at again when the models of an endpoint change", async () => {
+    const rig = new Rig({ models: [standard("a")] });
+    rig.fill("a", 1);
+    await rig.advance(1);
+    const cycles = (): number =>
+      samplesOf(render(rig.core.registry)).get("llm_d_epp_flow_control_dispatch_cycle_duration_seconds_count")!;
+    const before = cycles();
+    const listed = (name: string): ServedModels => modelsIn(JSON.stringify({ data: [{ id: name }] })) as ServedModels;
+    const [endpoint] = rig.core.endpoints.list();
+    for (const name of ["a", "a", "b"]) {
+      rig.core.endpoints.listed(endpoint as PoolEndpoint, listed(name));
+      await rig.advance(0);
+    }
+    // The second list is as the first.
+    expect(cycles() - before).toBe(2);
+    expect(rig.waiting).toBe(1);
   });
 
   it("keep requests in their queue while the pool itself is away", async () => {

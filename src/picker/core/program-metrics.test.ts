@@ -36,7 +36,7 @@ class Driven {
     const now = this.clock.now();
     const choice = (this.instances[policy]!.instance as ReturnType<typeof instanceOf<"fairness-policy">>).choice();
     const request = requestOf("p", { fairnessId });
-    choice.dispatched!({ request, receivedAt: 0, enqueuedAt: now - waited, ttl: 1, bytes: 1 });
+    choice.dispatched!({ request, receivedAt: 0, enqueuedAt: now - waited, ttl: 1, bytes: 1, tokens: 1 });
     choice.ended!(fairnessId, { promptTokens: tokens, completionTokens: 0 }, 0, now);
   }
 

@@ -55,7 +55,7 @@ export class Queues {
     else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
     else {
       const { clock, pool } = this.#parts;
-      this.#flowControl = new FlowControl({ clock, settings, events: this.#metrics, pool });
+      this.#flowControl = new FlowControl({ clock, settings, events: this.#metrics, pool, rate: this.#metrics.rate });
       this.namePriorities();
     }
   }

@@ -37,11 +37,13 @@ interface Sum {
 export class Backlog {
   readonly #clock: Clock;
   readonly #byPriority = new Map<number, Sum>();
-  readonly #rate = new DispatchRate();
+  readonly #rate: DispatchRate;
   readonly #listeners = new Set<() => void>();
 
-  constructor(clock: Clock) {
+  /** @param rate at which requests leave, which flow control counts */
+  constructor(clock: Clock, rate = new DispatchRate()) {
     this.#clock = clock;
+    this.#rate = rate;
   }
 
   entered({ priority, bytes, tokens }: Counted): void {
@@ -57,14 +59,20 @@ export class Backlog {
     if (this.#listeners.size > 0) for (const listener of [...this.#listeners]) listener();
   }
 
-  /** A request that has entered leaves. @param dispatched whether it goes on; false = it is refused */
-  left({ priority, bytes, tokens }: Counted, dispatched: boolean): void {
+  /** A request comes and goes on at once. */
+  passed(request: Counted): void {
+    if (this.#listeners.size === 0) return;
+    this.entered(request);
+    this.left(request);
+  }
+
+  /** A request that has entered leaves. */
+  left({ priority, bytes, tokens }: Counted): void {
     const sum = this.#byPriority.get(priority)!;
     sum.requests--;
     sum.bytes -= bytes;
     sum.tokens -= tokens;
     if (sum.requests === 0) this.#byPriority.delete(priority);
-    if (dispatched) this.#rate.count(this.#clock.now());
   }
 
   /** @param from counts requests of this priority and above; default: all */

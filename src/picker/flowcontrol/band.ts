@@ -40,7 +40,10 @@ export class Band implements ItemBand {
   /** Monotonic milliseconds since which it has been empty. */
   emptySince: number;
   readonly #flows = new Map<string, Flow>();
-  readonly #bySize = new IndexedHeap(BY_SHARE);
+  /** The flows by their share, from the first newcomer that finds the queue full until half of the requests have left. */
+  #byShare: IndexedHeap<Flow> | undefined;
+  /** Below so many requests `#byShare` is not needed any more. */
+  #dropsShares = 0;
   /** Whether all flows share one queue. */
   readonly #oneQueue: boolean;
   #joins = 0;
@@ -92,11 +95,8 @@ export class Band implements ItemBand {
     item.band = this;
     this.requests++;
     this.bytes += item.bytes;
-    if (this.#oneQueue) return;
-    flow.share = this.#shareOf(flow.length, flow.bytes);
-    if (isNew) this.#bySize.add(flow);
-    else this.#bySize.moved(flow);
-    if (isNew) this.#follow((choice) => choice.joined(flow));
+    if (this.#byShare !== undefined) this.#place(flow, this.#byShare);
+    if (isNew && !this.#oneQueue) this.#follow("joined", flow);
   }
 
   /** @param now monotonic milliseconds */
@@ -106,14 +106,11 @@ export class Band implements ItemBand {
     this.requests--;
     this.bytes -= item.bytes;
     if (this.requests === 0) this.emptySince = now;
-    if (flow.length > 0) {
-      flow.share = this.#shareOf(flow.length, flow.bytes);
-      this.#bySize.moved(flow);
-      return;
-    }
+    if (this.requests < this.#dropsShares) this.#forgetShares();
+    if (this.#byShare !== undefined) this.#place(flow, this.#byShare);
+    if (flow.length > 0) return;
     this.#flows.delete(flow.fairnessId);
-    this.#bySize.remove(flow);
-    this.#follow((choice) => choice.left(flow));
+    this.#follow("left", flow);
   }
 
   /** The request that leaves next; undefined when none is queued, or all are held back at this fill. The caller removes it. */
@@ -121,7 +118,7 @@ export class Band implements ItemBand {
     if (this.requests === 0) return undefined;
     const flow = this.#next(now, fill);
     if (flow === null) return undefined;
-    this.#follow((choice) => choice.served(flow));
+    this.#follow("served", flow);
     return flow.head;
   }
 
@@ -134,7 +131,7 @@ export class Band implements ItemBand {
    */
   displacedBy(newcomer: Item, over: Room): readonly Item[] {
     if (this.#oneQueue) return [];
-    const largest = this.#bySize.first;
+    const largest = this.#largest();
     const leave = newestOf(largest, over);
     if (largest === undefined || leave.length === 0) return [];
     const own = this.#flows.get(newcomer.fairnessId);
@@ -146,23 +143,24 @@ export class Band implements ItemBand {
 
   /** The queued requests that leave for a newcomer of a higher band: the newest ones of the largest flow. See `displacedBy`. */
   displacedFromAbove(over: Room): readonly Item[] {
-    return newestOf(this.#oneQueue ? this.#flows.get("") : this.#bySize.first, over);
+    return newestOf(this.#oneQueue ? this.#flows.get("") : this.#largest(), over);
   }
 
   /** A request of the band is dispatched, perhaps without having been queued. @param now monotonic milliseconds */
   dispatched(item: Item, now: number): void {
     if (this.requests === 0) this.emptySince = now;
-    item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
+    // The most frequent case, one queue, costs nothing here; so below.
+    if (this.#choice !== undefined) item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
   }
 
   /** @param now monotonic milliseconds */
   ended(item: Item, tokens: ServedTokens, now: number): void {
-    this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
+    if (this.#choice !== undefined) this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
   }
 
   /** All queued requests, in no order. */
   *items(): Iterable<Item> {
-    for (const flow of this.#flows.values()) yield* flow.items.entries;
+    for (const flow of this.#flows.values()) yield* flow.items();
   }
 
   /**
@@ -191,7 +189,7 @@ export class Band implements ItemBand {
 
   /** Whether a request of this flow is held back at this fill. */
   holds(fairnessId: string, fill: number): boolean {
-    return this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false;
+    return this.#choice !== undefined && (this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false);
   }
 
   #next(now: number, fill: number): Flow | null {
@@ -212,6 +210,30 @@ export class Band implements ItemBand {
     this.#flows.delete(flow.fairnessId);
     this.#flows.set(flow.fairnessId, flow);
     return flow;
+  }
+
+  /** The flow that holds most of the band. */
+  #largest(): Flow | undefined {
+    if (this.#byShare === undefined) {
+      this.#byShare = new IndexedHeap(BY_SHARE);
+      this.#dropsShares = this.requests / 2;
+      for (const flow of this.#flows.values()) this.#place(flow, this.#byShare);
+    }
+    return this.#byShare.first;
+  }
+
+  /** Gives a flow its place by the share that it has now. */
+  #place(flow: Flow, byShare: IndexedHeap<Flow>): void {
+    flow.share = this.#shareOf(flow.length, flow.bytes);
+    if (flow.length === 0) byShare.remove(flow);
+    else if (flow.sharePlace < 0) byShare.add(flow);
+    else byShare.moved(flow);
+  }
+
+  #forgetShares(): void {
+    for (const flow of this.#byShare!.entries) flow.sharePlace = -1;
+    this.#byShare = undefined;
+    this.#dropsShares = 0;
   }
 
   /** What so much is of the band, by its tighter limit. */
@@ -242,10 +264,10 @@ export class Band implements ItemBand {
   }
 
   /** Tells the policy which flows there are. One that fails here would leave out flows for ever. */
-  #follow(tell: (choice: FlowChoice) => void): void {
+  #follow(what: "joined" | "left" | "served", flow: Flow): void {
     if (this.#choice === undefined) return;
     try {
-      tell(this.#choice);
+      this.#choice[what](flow);
     } catch (error) {
       this.#choice = undefined;
       this.#failed("fairness policy", error);

@@ -3,7 +3,6 @@ import type { UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
 import { Band, type BandLoad, type FlowView, type QueueLoad } from "./band.ts";
 import type { FlowControlEvents } from "./events.ts";
 import type { Item, Room } from "./flow.ts";
-import { FLOW_RULES, type FlowRules } from "./rules.ts";
 import type { FlowControlSettings } from "./settings.ts";
 
 /** A band as the debug page shows it. */
@@ -71,7 +70,7 @@ export class Bands {
   of(priority: number): Band {
     const band = this.#byPriority.get(priority);
     if (band !== undefined) return band;
-    if (this.#rules.bandsOnDemand) {
+    if (this.#settings.rules.bandsOnDemand) {
       this.#add(priority);
       this.#sweepLater();
       const added = this.#byPriority.get(priority);
@@ -110,9 +109,9 @@ export class Bands {
     this.#ceilings.fill(1);
     try {
       this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
-      const isNumber = (ceiling: unknown): boolean => typeof ceiling === "number" && !Number.isNaN(ceiling);
-      if (this.#ceilings.length !== this.#list.length || !this.#ceilings.every(isNumber))
-        throw new TypeError("the policy wrote no number for each band");
+      let areNumbers = this.#ceilings.length === this.#list.length;
+      for (const ceiling of this.#ceilings) areNumbers &&= typeof ceiling === "number" && !Number.isNaN(ceiling);
+      if (!areNumbers) throw new TypeError("the policy wrote no number for each band");
     } catch (error) {
       this.#events.failed("usage limit policy", error);
       this.#ceilings = this.#list.map(() => 1);
@@ -139,7 +138,7 @@ export class Bands {
     const lowest = this.#list.findLast(({ requests }) => requests > 0);
     const isAbove = lowest !== undefined && lowest.priority < band.priority && overBand === FITS;
     const outcome = isAbove ? "EvictedPriority" : "EvictedQueuePressure";
-    if (!this.#rules.displaces) return undefined;
+    if (!this.#settings.rules.displaces) return undefined;
     const victims = isAbove
       ? lowest.displacedFromAbove(over)
       : band.displacedBy(newcomer, {
@@ -162,10 +161,6 @@ export class Bands {
   close(): void {
     this.#closed = true;
     this.#sweep?.cancel();
-  }
-
-  get #rules(): FlowRules {
-    return this.#settings.rules ?? FLOW_RULES[""];
   }
 
   #make(): void {

@@ -11,12 +11,25 @@ export interface FlowLabels {
   readonly targetModel: string;
 }
 
+/** What a request adds to the gauges of its queue. */
+export interface QueuedSize {
+  /** Of its body. */
+  readonly bytes: number;
+  /** Of its prompts, estimated. */
+  readonly tokens: number;
+}
+
 /** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
 export interface FlowControlEvents extends ReclaimEvents {
-  /** A request has entered. `left` follows, once. */
-  entered(flow: InferenceRequest, bytes: number): void;
+  /** A request has entered, and is queued or refused. `left` follows, once. */
+  entered(flow: InferenceRequest, size: QueuedSize): void;
   /** A request has left. @param waited since it entered */
-  left(flow: InferenceRequest, bytes: number, outcome: QueueOutcome, waited: number): void;
+  left(flow: InferenceRequest, size: QueuedSize, outcome: QueueOutcome, waited: number): void;
+  /**
+   * The pool had room and no request waited, so a request went on at once. Nothing else is called for it. @param took from its
+   * entry
+   */
+  passed(flow: InferenceRequest, size: QueuedSize, took: number): void;
   /** The capacity check and the insertion took `took`. */
   enqueued(flow: InferenceRequest, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;
@@ -33,6 +46,7 @@ export interface FlowControlEvents extends ReclaimEvents {
 export const NO_EVENTS: FlowControlEvents = {
   entered() {},
   left() {},
+  passed() {},
   enqueued() {},
   cycled() {},
   strangePriority() {},

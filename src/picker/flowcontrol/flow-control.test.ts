@@ -253,6 +253,22 @@ describe("capacity", () => {
       expect(rig.loadIs(0).news()).toEqual(["a1", "b1", "c1", "d1"].map((id) => `${id} Dispatched`));
     });
 
+    it("a band that fills again has the shares of its flows right", () => {
+      const rig = new FlowRig(fair({ maxRequests: 8 }));
+      for (let i = 1; i <= 8; i++) rig.enter(`a${i}`, { flow: "a" });
+      for (const id of ["b1", "c1", "c2"]) rig.enter(id, { flow: id[0]! });
+      expect(rig.news()).toEqual(["a8", "a7", "a6"].map((id) => `${id} evicted_queue_pressure`));
+      for (let i = 1; i <= 5; i++) rig.flow.cancel(rig.ticket(`a${i}`));
+      rig.news();
+      for (let i = 1; i <= 5; i++) rig.enter(`d${i}`, { flow: "d" });
+      for (const id of ["c3", "e1", "e2"]) rig.enter(id, { flow: id[0]! });
+      expect(rig.news()).toEqual([
+        ...["d5 evicted_queue_pressure", "d4 evicted_queue_pressure"],
+        // Now c has as many as d, and joined first.
+        "c3 evicted_queue_pressure",
+      ]);
+    });
+
     it("large bodies count by their bytes: many small requests of another flow stay", () => {
       const rig = new FlowRig(fair({ maxRequests: 100, maxBytes: 100 }));
       rig.enterAll("a1 a2", { flow: "a", bytes: 45 });

@@ -1,6 +1,5 @@
-import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { Timer } from "../../base/clock/clock.ts";
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { ServedTokens } from "../../base/plugin/flow-kinds.ts";
@@ -8,21 +7,12 @@ import type { Band, BandLoad, QueueLoad } from "./band.ts";
 import { Bands, type BandView, type Displaced } from "./bands.ts";
 import { Deadlines } from "./deadlines.ts";
 import { DispatchRate } from "./dispatch-rate.ts";
-import type { FlowControlEvents } from "./events.ts";
 import { Item, STAGE, type Waiter } from "./flow.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome } from "./queue-outcomes.ts";
 import { Reclaim } from "./reclaim.ts";
-import { FLOW_RULES, type FlowRules } from "./rules.ts";
-import type { FlowControlSettings } from "./settings.ts";
+import type { FlowRules } from "./rules.ts";
+import type { FlowControlParts, FlowControlSettings } from "./settings.ts";
 import { IDLE, StagedSaturation, type StageSaturation } from "./staged-saturation.ts";
-
-export interface FlowControlParts {
-  readonly clock: Clock;
-  /** All endpoints that may serve: the same array until one comes or goes. */
-  readonly pool: () => readonly Endpoint[];
-  readonly settings: FlowControlSettings;
-  readonly events: FlowControlEvents;
-}
 
 /** The place of a request in flow control. */
 export interface Ticket {
@@ -58,7 +48,7 @@ export class FlowControl {
   readonly #bands: Bands;
   readonly #deadlines: Deadlines;
   readonly #staged: StagedSaturation;
-  readonly #rate = new DispatchRate();
+  readonly #rate: DispatchRate;
   #requests = 0;
   #bytes = 0;
   #arrivals = 0;
@@ -78,7 +68,8 @@ export class FlowControl {
   constructor(parts: FlowControlParts) {
     this.#parts = parts;
     this.#settings = parts.settings;
-    this.#rules = parts.settings.rules ?? FLOW_RULES[""];
+    this.#rules = parts.settings.rules;
+    this.#rate = parts.rate ?? new DispatchRate();
     const { clock, settings, events } = parts;
     this.#bands = new Bands(clock, settings, events);
     const failed = (error: unknown): void => events.failed("saturation detector", error);
@@ -119,9 +110,9 @@ export class FlowControl {
     const enqueuedAt = clock.now();
     const band = this.#bands.of(request.priority);
     const item = new Item(waiter, this.#arrivals++, { request, receivedAt, enqueuedAt, ttl: band.settings.ttl, bytes });
-    events.entered(request, bytes);
     const displaced = this.#roomFor(item, band);
     if (typeof displaced === "string") {
+      events.entered(request, item);
       events.enqueued(request, displaced, clock.now() - enqueuedAt);
       return this.#reject(item, displaced);
     }
@@ -129,12 +120,12 @@ export class FlowControl {
     const isAlone = this.#requests === 0 && !this.#cycling;
     if (isAlone && this.#hasRoom(band, item)) {
       item.band = band;
-      const took = clock.now() - enqueuedAt;
-      events.enqueued(request, NOT_YET_FINALIZED, took);
-      events.cycled(took);
-      this.#go(item);
+      this.#go(item, clock.now());
+      events.passed(request, item, item.leftAt - enqueuedAt);
+      item.forgetRequest();
       return item;
     }
+    events.entered(request, item);
     for (const { victim, outcome } of displaced) {
       this.#take(victim);
       this.#reject(victim, outcome);
@@ -203,7 +194,7 @@ export class FlowControl {
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
   configure(settings: FlowControlSettings): void {
     this.#settings = settings;
-    this.#rules = settings.rules ?? FLOW_RULES[""];
+    this.#rules = settings.rules;
     this.#staged.use(settings.detector, this.#rules.stages);
     this.#bands.configure(settings);
     for (const item of this.#deadlines.byArrival()) this.#bands.of(item.priority).add(item);
@@ -243,8 +234,8 @@ export class FlowControl {
    * The saturation by which the next request is dispatched or held: what was sent counts at once. A detector that fails holds
    * nothing back.
    */
-  expected(): number {
-    return this.#staged.expected(this.#undecided);
+  expected(now = this.#parts.clock.now()): number {
+    return this.#staged.expected(this.#undecided, now);
   }
 
   /** The load of all bands together. */
@@ -322,21 +313,25 @@ export class FlowControl {
   /** @returns whether a request was dispatched */
   #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
-    this.#look();
+    const now = this.#parts.clock.now();
+    this.#look(now);
     for (const [at, band] of this.#bands.list.entries()) {
       if (band.requests === 0 || !this.#isOpen(at)) continue;
-      const item = band.take(this.#parts.clock.now(), this.#fill(at));
+      const item = band.take(now, this.#fill(at));
       if (item === undefined) continue;
       item.saturation = this.#saturation;
       item.ceiling = this.#bands.ceiling(at);
-      this.#dispatch(item);
+      this.#take(item, now);
+      this.#go(item, now);
+      this.#report(item, "Dispatched");
+      this.#tell(item, (waiter) => waiter.dispatched());
       return true;
     }
     return false;
   }
 
-  #hasRoom(band: Band, { fairnessId }: Item): boolean {
-    this.#look();
+  #hasRoom(band: Band, { fairnessId, enqueuedAt }: Item): boolean {
+    this.#look(enqueuedAt);
     const at = this.#bands.list.indexOf(band);
     return this.#isOpen(at) && !band.holds(fairnessId, this.#fill(at));
   }
@@ -352,35 +347,30 @@ export class FlowControl {
   }
 
   /** Reads the saturation and writes the ceilings. */
-  #look(): void {
+  #look(now: number): void {
     if (this.#deadlines.lookAtPool()) {
       this.#saturation = Number.NaN;
       return;
     }
-    this.#saturation = this.expected();
+    this.#saturation = this.expected(now);
     this.#bands.limit(this.#saturation);
   }
 
-  #dispatch(item: Item): void {
-    this.#take(item);
-    this.#go(item);
-    this.#tell(item, (waiter) => waiter.dispatched());
-  }
-
-  #go(item: Item): void {
+  /** A request is dispatched, perhaps without having been queued. */
+  #go(item: Item, now: number): void {
     item.stage = STAGE.dispatched;
+    item.leftAt = now;
     this.#undecided++;
     this.#inFlight++;
     this.#reclaim.dispatched(item);
-    item.band!.dispatched(item, this.#parts.clock.now());
-    this.#report(item, "Dispatched");
-    this.#rate.count(item.leftAt);
+    item.band!.dispatched(item, now);
+    this.#rate.count(now);
   }
 
   /** Removes a request from its queue. */
-  #take(item: Item): void {
-    item.band!.remove(item, this.#parts.clock.now());
-    this.#deadlines.remove(item);
+  #take(item: Item, now = this.#parts.clock.now()): void {
+    item.band!.remove(item, now);
+    this.#deadlines.leaves(item);
     this.#requests--;
     this.#bytes -= item.bytes;
   }
@@ -403,6 +393,7 @@ export class FlowControl {
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
+    item.leftAt = this.#parts.clock.now();
     this.#report(item, outcome);
     const before = this.#bands.requestsFrom(item.priority);
     const rejection = this.#rules.rejection(
@@ -414,9 +405,7 @@ export class FlowControl {
   }
 
   #report(item: Item, outcome: QueueOutcome): void {
-    const { clock, events } = this.#parts;
-    item.leftAt = clock.now();
-    events.left(item.request, item.bytes, outcome, item.leftAt - item.enqueuedAt);
+    this.#parts.events.left(item.request, item, outcome, item.leftAt - item.enqueuedAt);
     item.forgetRequest();
   }
 

@@ -1,6 +1,6 @@
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
-import type { InferenceRequest } from "../../base/inference/request.ts";
+import { type InferenceRequest, promptTokens } from "../../base/inference/request.ts";
 import type { QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 
@@ -37,6 +37,7 @@ export class Item implements QueuedRequest {
   readonly enqueuedAt: number;
   readonly ttl: number;
   readonly bytes: number;
+  readonly tokens: number;
   readonly waiter: Waiter;
   /** Arrival number: requests of the same rank leave in this order. */
   readonly order: number;
@@ -46,11 +47,8 @@ export class Item implements QueuedRequest {
   /** Why it was refused. */
   rejection: Rejection | undefined;
   rank = 0;
-  /** Monotonic milliseconds at which it expires. */
-  deadline = Number.POSITIVE_INFINITY;
-  /** Places in the heaps of its queue and of all deadlines; -1 = not there. */
+  /** Place in the heap of its queue, where the queue has one; -1 = not there. */
   queuePlace = -1;
-  deadlinePlace = -1;
   /** Place in the heap of those that may be revoked; -1 = not there. */
   victimPlace = -1;
   band: ItemBand | undefined;
@@ -70,7 +68,11 @@ export class Item implements QueuedRequest {
 
   #request: InferenceRequest | undefined;
 
-  constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
+  constructor(
+    waiter: Waiter,
+    order: number,
+    { request, receivedAt, enqueuedAt, ttl, bytes }: Omit<QueuedRequest, "tokens">,
+  ) {
     this.waiter = waiter;
     this.order = order;
     this.#request = request;
@@ -80,6 +82,7 @@ export class Item implements QueuedRequest {
     this.enqueuedAt = enqueuedAt;
     this.ttl = ttl;
     this.bytes = bytes;
+    this.tokens = promptTokens(request);
   }
 
   /** Until it leaves. */
@@ -117,13 +120,19 @@ export const BY_RANK: HeapOrder<Item> = {
   },
 };
 
-/** The queued requests of one flow; of a band with one queue, those of all flows. */
+/**
+ * The queued requests of one flow; of a band with one queue, those of all flows. They are a list by arrival. A heap by rank exists
+ * only from the time at which a request ranks before one that came earlier until the flow is empty: first come, first served
+ * needs none.
+ */
 export class Flow implements QueuedFlow {
   readonly fairnessId: string;
-  readonly items = new IndexedHeap(BY_RANK);
+  length = 0;
   bytes = 0;
   /** The request that came last. */
   newest: Item | undefined;
+  #oldest: Item | undefined;
+  #ranked: IndexedHeap<Item> | undefined;
   /** What it holds of its band, 0 to 1, and its place among the flows by that. Of equals the one that joined first leads. */
   share = 0;
   readonly order: number;
@@ -136,30 +145,41 @@ export class Flow implements QueuedFlow {
   }
 
   get head(): Item {
-    return this.items.first!;
-  }
-
-  get length(): number {
-    return this.items.size;
+    return this.#ranked === undefined ? this.#oldest! : this.#ranked.first!;
   }
 
   add(item: Item): void {
-    this.items.add(item);
+    const newest = this.newest;
+    if (this.#ranked !== undefined) this.#ranked.add(item);
+    else if (newest !== undefined && BY_RANK.before(item, newest)) {
+      this.#ranked = new IndexedHeap(BY_RANK);
+      for (const earlier of this.items()) this.#ranked.add(earlier);
+      this.#ranked.add(item);
+    }
+    this.length++;
     this.bytes += item.bytes;
-    item.older = this.newest;
+    item.older = newest;
     item.newer = undefined;
-    if (this.newest !== undefined) this.newest.newer = item;
+    if (newest === undefined) this.#oldest = item;
+    else newest.newer = item;
     this.newest = item;
   }
 
   remove(item: Item): void {
-    this.items.remove(item);
+    this.length--;
     this.bytes -= item.bytes;
+    this.#ranked?.remove(item);
     if (item.newer === undefined) this.newest = item.older;
     else item.newer.older = item.older;
-    if (item.older !== undefined) item.older.newer = item.newer;
+    if (item.older === undefined) this.#oldest = item.newer;
+    else item.older.newer = item.newer;
     item.older = undefined;
     item.newer = undefined;
+  }
+
+  /** By arrival. */
+  *items(): Iterable<Item> {
+    for (let item = this.#oldest; item !== undefined; item = item.newer) yield item;
   }
 }
 

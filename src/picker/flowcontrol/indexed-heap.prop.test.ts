@@ -21,12 +21,15 @@ const ORDER: HeapOrder<Entry> = {
 type Op =
   | { readonly kind: "add"; readonly key: number }
   | { readonly kind: "remove" | "removeFirst"; readonly which: number }
-  | { readonly kind: "rebuild"; readonly factor: number };
+  | { readonly kind: "moved"; readonly which: number; readonly key: number };
 
 const op: fc.Arbitrary<Op> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("add"), key: fc.integer({ min: -9, max: 9 }) }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom("remove", "removeFirst"), which: fc.nat(1000) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("rebuild"), factor: fc.constantFrom(-1, 0, 3, 7) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant("moved"), which: fc.nat(1000), key: fc.integer({ min: -9, max: 9 }) }),
+  },
 );
 
 const play = (ops: readonly Op[]): void => {
@@ -38,9 +41,11 @@ const play = (ops: readonly Op[]): void => {
       const entry = { id: known.length, key: chosen.key, place: -1 };
       known.push(entry);
       heap.add(entry);
-    } else if (chosen.kind === "rebuild") {
-      for (const entry of known) entry.key = (entry.key * chosen.factor) % 10;
-      heap.rebuild();
+    } else if (chosen.kind === "moved") {
+      const entry = known[chosen.which % Math.max(1, known.length)];
+      if (entry === undefined) continue;
+      entry.key = chosen.key;
+      heap.moved(entry);
     } else {
       const entry = chosen.kind === "removeFirst" ? heap.first : known[chosen.which % Math.max(1, known.length)];
       const size = heap.size - (entry !== undefined && entry.place >= 0 ? 1 : 0);
@@ -63,7 +68,7 @@ const play = (ops: readonly Op[]): void => {
 };
 
 describe("indexed heap", () => {
-  it("agrees with a sorted list, through additions, removals anywhere and changes of all keys", () => {
+  it("agrees with a sorted list, through additions, removals anywhere and changes of keys", () => {
     fc.assert(fc.property(fc.array(op, { maxLength: 60, size: "max" }), play), { numRuns: 300 });
   });
 });

@@ -56,11 +56,6 @@ export class IndexedHeap<T> {
     else this.#down(entry, at);
   }
 
-  /** Restores the order after keys of many entries have changed, in linear time. */
-  rebuild(): void {
-    for (let at = (this.#entries.length >> 1) - 1; at >= 0; at--) this.#down(this.#entries[at]!, at);
-  }
-
   #up(entry: T, from: number): void {
     const order = this.#order;
     const entries = this.#entries;

@@ -5,6 +5,7 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { FlowChoice, QueuedFlow, SaturationDetector } from "../../base/plugin/flow-kinds.ts";
 import { FlowControl } from "./flow-control.ts";
 import { queuesView } from "./queues-view.ts";
+import { FLOW_RULES } from "./rules.ts";
 import type { BandSettings, FlowControlSettings } from "./settings.ts";
 
 const NO_LIMIT = Number.POSITIVE_INFINITY;
@@ -47,6 +48,7 @@ function started(settings: Partial<FlowControlSettings>, pool: readonly Endpoint
     left: none,
     enqueued: none,
     cycled: none,
+    passed: none,
     strangePriority: none,
     failed: none,
     revoked: none,
@@ -57,6 +59,7 @@ function started(settings: Partial<FlowControlSettings>, pool: readonly Endpoint
     settings: {
       ...{ maxBytes: NO_LIMIT, maxRequests: 5000, noEndpointTtl: 60_000, detector: { saturation: () => 2 } },
       ...{ bands: new Map(), template: ONE_QUEUE, negativeTemplate: ONE_QUEUE, usageLimit: { limit: none } },
+      rules: FLOW_RULES[""],
       ...settings,
     },
   });

@@ -23,7 +23,10 @@ export interface FlowRules {
   readonly bandsOnDemand: boolean;
   /** Whether a full queue makes room for smaller flows and higher priorities (docs/adr/0023). */
   readonly displaces: boolean;
-  /** Returns the monotonic milliseconds at which a request has waited too long. */
+  /**
+   * Returns the monotonic milliseconds at which a request has waited too long. Of two requests that differ in `enqueuedAt` only,
+   * the later one never has the earlier deadline.
+   */
   deadline(parts: DeadlineParts): number;
   /** Returns the outcome of a request that exceeds a limit. */
   full(poolEmpty: boolean): "RejectedCapacity" | "RejectedNoEndpoints";

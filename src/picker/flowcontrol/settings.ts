@@ -1,9 +1,13 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type {
   FairnessPolicy,
   OrderingPolicy,
   SaturationDetector,
   UsageLimitPolicy,
 } from "../../base/plugin/flow-kinds.ts";
+import type { DispatchRate } from "./dispatch-rate.ts";
+import type { FlowControlEvents } from "./events.ts";
 import type { FlowRules } from "./rules.ts";
 
 /** The limits and policies of the requests of one priority (scheduling 4.2, 6.1). */
@@ -33,6 +37,17 @@ export interface FlowControlSettings {
   readonly detector: SaturationDetector;
   /** Whether sheddable requests in flight end when requests of higher priority wait (`enableEviction`); default false. */
   readonly eviction?: boolean;
-  /** The release whose rules count; default: those of the specification. */
-  readonly rules?: FlowRules;
+  /** Those of the release that counts. */
+  readonly rules: FlowRules;
+}
+
+/** What flow control is made of. */
+export interface FlowControlParts {
+  readonly clock: Clock;
+  /** All endpoints that may serve: the same array until one comes or goes. */
+  readonly pool: () => readonly Endpoint[];
+  readonly settings: FlowControlSettings;
+  readonly events: FlowControlEvents;
+  /** Counts the dispatches. Default: one of its own. */
+  readonly rate?: DispatchRate;
 }

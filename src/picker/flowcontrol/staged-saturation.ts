@@ -68,10 +68,10 @@ export class StagedSaturation {
   /**
    * The effective figure as it will be when scrapes show all that was sent. A detector that fails holds nothing back: 0.
    * @param further requests that were dispatched and count at no endpoint yet
+   * @param now monotonic milliseconds
    */
-  expected(further: number): number {
+  expected(further: number, now: number): number {
     const detector = this.#detector;
-    const now = this.#clock.now();
     try {
       return this.#by((endpoints) =>
         detector.expected === undefined

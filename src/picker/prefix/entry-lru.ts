@@ -1,8 +1,9 @@
 const FIRST_NODES = 32;
-const STRIDE = 4;
+const STRIDE = 5;
 const NEWER = 1;
 const OLDER = 2;
 const CHAIN = 3;
+const WEIGHT = 4;
 
 /**
  * The entries of one endpoint in the order of their use, each with a weight. A doubly linked list and a hash map from entry to
@@ -10,14 +11,17 @@ const CHAIN = 3;
  */
 export class EntryLru {
   /**
-   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and next node (0 = none). The next
-   * node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its successor is the most recent node,
-   * its predecessor the oldest.
+   * Five numbers per node, side by side so that most nodes need one cache line: entry, newer node, older node, next node
+   * (0 = none), and weight. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
+   * successor is the most recent node, its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
   #heads = new Int32Array(FIRST_NODES);
-  /** One weight per node, in 32 bits. Their sum in 64 bits is exact, so it returns to 0 after any number of changes. */
-  #weights = new Float32Array(FIRST_NODES);
+  /**
+   * The memory of `#nodes`: weights are floats of 32 bits. Their sum in 64 bits is exact, so it returns to 0 after any number of
+   * changes.
+   */
+  #weights = new Float32Array(this.#nodes.buffer);
   /** 32 less the bits of a bucket's number. */
   #shift = shiftFor(FIRST_NODES);
   #used = 1;
@@ -36,7 +40,7 @@ export class EntryLru {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return this.#nodes.byteLength + this.#heads.byteLength + this.#weights.byteLength;
+    return this.#nodes.byteLength + this.#heads.byteLength;
   }
 
   /**
@@ -101,9 +105,10 @@ export class EntryLru {
   }
 
   #weigh(node: number, weight: number): void {
-    this.#weight -= this.#weights[node]!;
-    this.#weights[node] = weight;
-    this.#weight += this.#weights[node]!;
+    const at = STRIDE * node + WEIGHT;
+    this.#weight -= this.#weights[at]!;
+    this.#weights[at] = weight;
+    this.#weight += this.#weights[at]!;
   }
 
   #unlink(node: number): void {
@@ -127,7 +132,7 @@ export class EntryLru {
     const weights = this.#weights;
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
-    this.#weights = new Float32Array(nodes);
+    this.#weights = new Float32Array(this.#nodes.buffer);
     this.#shift = shiftFor(nodes);
     this.#used = 1;
     this.#free = 0;
@@ -135,7 +140,7 @@ export class EntryLru {
     this.#weight = 0;
     // From the oldest to the newest, so that the newest becomes the first.
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
-      this.touch(old[STRIDE * from]!, weights[from]!);
+      this.touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!);
   }
 }
 

@@ -51,6 +51,7 @@ export class EndpointRegistry {
   readonly #removed = new Set<Listener<[PoolEndpoint]>>();
   readonly #stateChanged = new Set<Listener<[PoolEndpoint, EndpointState]>>();
   readonly #firstRequest = new Set<Listener<[PoolEndpoint]>>();
+  readonly #models = new Set<Listener<[]>>();
   readonly #unstated = new Set<Listener<[PoolEndpoint]>>();
   readonly #open = new CandidatesByModel();
   #list: readonly PoolEndpoint[] | undefined;
@@ -179,6 +180,7 @@ export class EndpointRegistry {
     if (endpoint.removed || endpoint.models?.source === "file" || sameModels(endpoint.models, models)) return;
     endpoint.models = models;
     this.#modelsChanged();
+    for (const listener of this.#models) listener();
   }
 
   /** The names of all models that endpoints list, sorted; unknown lists add none. Kept until the models change. */
@@ -236,6 +238,11 @@ export class EndpointRegistry {
     return subscribe(this.#firstRequest, listener);
   }
 
+  /** Calls back when the models of an endpoint become others. */
+  onModelsChanged(listener: () => void): () => void {
+    return subscribe(this.#models, listener);
+  }
+
   /** Calls back when the endpoints file no longer states the models of an endpoint. */
   onModelsUnstated(listener: (endpoint: PoolEndpoint) => void): () => void {
     return subscribe(this.#unstated, listener);
@@ -248,6 +255,7 @@ export class EndpointRegistry {
     if ((stated === undefined && before?.source !== "file") || sameModels(before, stated)) return;
     endpoint.models = stated;
     this.#modelsChanged();
+    for (const listener of this.#models) listener();
     if (stated === undefined) for (const listener of this.#unstated) listener(endpoint);
   }
 

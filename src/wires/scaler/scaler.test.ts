@@ -5,6 +5,7 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import { GRPC_STATUS } from "../../base/grpc/status.ts";
 import type { GrpcStreamEvents } from "../../base/grpc/transport.ts";
 import { Backlog } from "../../picker/flowcontrol/backlog.ts";
+import { DispatchRate } from "../../picker/flowcontrol/dispatch-rate.ts";
 import { MAX_STREAMS, MAX_STREAMS_PER_OBJECT } from "./activity-streams.ts";
 import { Scaler } from "./scaler.ts";
 
@@ -37,7 +38,8 @@ class Call {
 /** A scaler whose picker the test plays. */
 class Driven {
   readonly clock = new VirtualClock();
-  readonly backlog = new Backlog(this.clock);
+  readonly rate = new DispatchRate();
+  readonly backlog = new Backlog(this.clock, this.rate);
   readonly source: { backlog: Backlog | undefined; inFlight: number } = { backlog: this.backlog, inFlight: 0 };
   leads = true;
   readonly scaler = new Scaler({ clock: this.clock, source: this.source, leads: () => this.leads });
@@ -47,7 +49,8 @@ class Driven {
   }
 
   leave(priority = 0, bytes = 100, tokens = 25): void {
-    this.backlog.left({ priority, bytes, tokens }, true);
+    this.backlog.left({ priority, bytes, tokens });
+    this.rate.count(this.clock.now());
   }
 
   call(method: Method, metadata: Metadata = { target: "5" }, name = "servers"): Call {

@@ -4,6 +4,7 @@ import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import type { SaturationDetector, ServedTokens } from "../../../src/base/plugin/flow-kinds.ts";
 import type { Waiter } from "../../../src/picker/flowcontrol/flow.ts";
 import { FlowControl, type Ticket } from "../../../src/picker/flowcontrol/flow-control.ts";
+import { NOT_YET_FINALIZED } from "../../../src/picker/flowcontrol/queue-outcomes.ts";
 import type { FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
 import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
 import { PLAIN, type PlainSettings, settingsOf } from "./plain-policies.cases.ts";
@@ -49,9 +50,15 @@ export class FlowRig {
       pool: () => this.pool,
       settings: this.settings(plain, replaced),
       events: {
-        entered: ({ fairnessId, priority }, bytes) => note(this.entered, `${fairnessId} ${priority} ${bytes}`),
-        left: ({ fairnessId, priority }, bytes, outcome, waited) =>
+        entered: ({ fairnessId, priority }, { bytes }) => note(this.entered, `${fairnessId} ${priority} ${bytes}`),
+        left: ({ fairnessId, priority }, { bytes }, outcome, waited) =>
           note(this.left, `${fairnessId} ${priority} ${bytes} ${outcome} ${waited}`),
+        passed: ({ fairnessId, priority }, { bytes }, took) => {
+          note(this.entered, `${fairnessId} ${priority} ${bytes}`);
+          note(this.enqueued, NOT_YET_FINALIZED);
+          this.cycles++;
+          note(this.left, `${fairnessId} ${priority} ${bytes} Dispatched ${took}`);
+        },
         enqueued: (_flow, outcome) => note(this.enqueued, outcome),
         cycled: () => this.cycles++,
         revoked: (demand) => note(this.revocations, `for ${demand}`),

@@ -74,23 +74,16 @@ export class FlowTwins {
       pool: () => this.#pool,
       settings: this.#settingsOf(settings),
       events: {
-        entered: (_flow, bytes) => {
+        entered: (_flow, { bytes }) => {
           this.#queued++;
           this.#queuedBytes += bytes;
         },
-        left: (flow, bytes, outcome, waited) => {
+        left: (flow, { bytes }, outcome, waited) => {
           this.#queued--;
           this.#queuedBytes -= bytes;
-          const { id } = flow as typeof flow & { id: string };
-          const known = this.#known.get(id)!;
-          strictEqual(++known.reports, 1, "a request ends once");
-          if (known.ticket !== undefined)
-            strictEqual(waited, clock.now() - known.ticket.enqueuedAt, "time of the wait");
-          if (outcome === "Dispatched") this.#open.engine.set(id, "dispatched");
-          this.#order.left(id, outcome);
-          this.outcomes.add(outcome);
-          this.log.push({ id, outcome, at: clock.now() });
+          this.#engineLeft(flow, outcome, waited);
         },
+        passed: (flow, _size, took) => this.#engineLeft(flow, "Dispatched", took),
         enqueued: () => {},
         cycled: () => {},
         strangePriority: () => {},
@@ -341,6 +334,17 @@ export class FlowTwins {
     this.slow.entering.delete(id);
     const own = this.slow.log.find((entry) => entry.id === id);
     if (own?.outcome === "Dispatched") this.#slowLeft(own);
+  }
+
+  #engineLeft(flow: object, outcome: QueueOutcome, waited: number): void {
+    const { id } = flow as { readonly id: string };
+    const known = this.#known.get(id)!;
+    strictEqual(++known.reports, 1, "a request ends once");
+    if (known.ticket !== undefined) strictEqual(waited, this.clock.now() - known.ticket.enqueuedAt, "time of the wait");
+    if (outcome === "Dispatched") this.#open.engine.set(id, "dispatched");
+    this.#order.left(id, outcome);
+    this.outcomes.add(outcome);
+    this.log.push({ id, outcome, at: this.clock.now() });
   }
 
   #slowLeft({ id, outcome }: SlowEntry): void {

@@ -9,6 +9,7 @@ import type {
 } from "../../../src/base/plugin/flow-kinds.ts";
 import { tokenDeficitFairnessPolicy } from "../../../src/picker/flowcontrol/policies/token-deficit.ts";
 import { softReflectiveCeilingPolicy } from "../../../src/picker/flowcontrol/policies/usage-limits.ts";
+import { FLOW_RULES } from "../../../src/picker/flowcontrol/rules.ts";
 import type { BandSettings, FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
 import { instanceOf } from "../scheduling/fakes.cases.ts";
 
@@ -153,5 +154,6 @@ export function settingsOf(
     template: bandSettingsOf(plain.template, ranked, tokens),
     negativeTemplate: bandSettingsOf(plain.negativeTemplate, ranked, tokens),
     usageLimit: usageLimitOf(plain.ceilings),
+    rules: FLOW_RULES[""],
   };
 }

@@ -3,6 +3,7 @@ import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import {
+  defineFairnessPolicy,
   defineFilter,
   definePicker,
   defineProducer,
@@ -35,6 +36,38 @@ function made(definition: PluginDefinition): unknown {
 const base = { type: "mine", describe: "d" };
 /** As an author without a type check may write. */
 const scorer = (create: unknown): PluginDefinition => defineScorer({ ...base, create: create as never });
+
+describe("a fairness policy of the user", () => {
+  const policy = (choice: unknown, more: object = {}): PluginDefinition =>
+    defineFairnessPolicy({ ...base, create: () => ({ choice: () => choice, ...more }) as never });
+  const whole = { joined() {}, left() {}, next: () => null, served() {} };
+
+  it("is made as it is where its choice has all methods, and where it needs no choice", () => {
+    expect(made(policy(whole))).toHaveProperty("choice");
+    expect(made(policy({ ...whole, holds: () => false, dispatched: () => 0, ended() {} }))).toHaveProperty("choice");
+    expect(made(policy(undefined, { oneQueue: true }))).toHaveProperty("choice");
+  });
+
+  it.each([
+    ["joined", { ...whole, joined: undefined }, "has no method joined"],
+    ["left", { ...whole, left: 1 }, "has no method left"],
+    ["next", { ...whole, next: undefined }, "has no method next"],
+    ["served", { ...whole, served: undefined }, "has no method served"],
+    ["holds", { ...whole, holds: true }, "has no method holds"],
+    ["dispatched", { ...whole, dispatched: async () => 0 }, "its method dispatched is asynchronous"],
+    ["ended", { ...whole, ended: "no" }, "has no method ended"],
+  ])("is refused at the start for a choice whose %s is wrong", (_, choice, problem) => {
+    expect(made(policy(choice))).toContain(problem);
+  });
+
+  it("is refused at the start for a choice that is no object, or cannot be made", () => {
+    expect(made(policy(undefined))).toContain("its method choice returned no object");
+    const failing = (): never => {
+      throw new Error("no tenants");
+    };
+    expect(made(policy(undefined, { choice: failing }))).toContain("no tenants");
+  });
+});
 
 describe("a plugin of the user", () => {
   it("is made as it is where it can take part", () => {

@@ -1,4 +1,5 @@
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { FairnessPolicy } from "../../../base/plugin/flow-kinds.ts";
 import type { PluginDefinition, PluginKind } from "../../../base/plugin/kinds.ts";
 import { importFailure } from "./plugin-import.ts";
 
@@ -20,10 +21,13 @@ const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
   "request-header-processor": { needed: ["process"] },
   "saturation-detector": { needed: ["saturation"], optional: ["expected"] },
   "ordering-policy": { needed: ["rank"] },
-  "fairness-policy": { needed: ["choice"], optional: ["ended"] },
+  "fairness-policy": { needed: ["choice"] },
   "usage-limit-policy": { needed: ["limit"] },
   "request-hook": { needed: [], optional: ["preRequest", "responseReceived", "responseComplete"] },
 };
+
+/** The methods of what `choice` of a fairness policy returns. */
+const CHOICE: Methods = { needed: ["joined", "left", "next", "served"], optional: ["holds", "dispatched", "ended"] };
 
 /**
  * Returns a definition of the user whose `create` is watched. An error of `create` becomes an error that names plugin and
@@ -118,12 +122,14 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
     return "create is asynchronous; it returns the plugin itself";
   }
   const plugin = instance as Readonly<Record<string, unknown>>;
-  const { needed = [], optional = [] } = METHODS[kind] ?? {};
-  for (const name of [...needed, ...optional]) {
-    const method = plugin[name];
-    if (method === undefined && optional.includes(name)) continue;
-    if (typeof method !== "function") return `the object from create has no method ${name}, which a ${kind} needs`;
-    if (isAsync(method)) return `its method ${name} is asynchronous, but a decision does not wait; ${WAITING}`;
+  const mistake = mistakeInMethods(plugin, METHODS[kind], "create", kind);
+  if (mistake !== undefined) return mistake;
+  if (kind === "fairness-policy" && plugin["oneQueue"] !== true) {
+    // Made for this check alone: each band makes its own.
+    const choice: unknown = (plugin as unknown as FairnessPolicy).choice();
+    if (typeof choice !== "object" || choice === null)
+      return "its method choice returned no object; it returns the choice of a band";
+    return mistakeInMethods(choice as Readonly<Record<string, unknown>>, CHOICE, "choice", kind);
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
     return "the object from create has a close that is no function; Sluice calls it when it no longer needs the plugin";
@@ -136,6 +142,22 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
   const { maxNumOfEndpoints: most } = plugin;
   if (kind === "picker" && !(Number.isInteger(most) && (most as number) >= 1))
     return "the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more";
+  return undefined;
+}
+
+/** @param from the function that made the object */
+function mistakeInMethods(
+  object: Readonly<Record<string, unknown>>,
+  { needed, optional = [] }: Methods = { needed: [] },
+  from: string,
+  kind: PluginKind,
+): string | undefined {
+  for (const name of [...needed, ...optional]) {
+    const method = object[name];
+    if (method === undefined && optional.includes(name)) continue;
+    if (typeof method !== "function") return `the object from ${from} has no method ${name}, which a ${kind} needs`;
+    if (isAsync(method)) return `its method ${name} is asynchronous, but a decision does not wait; ${WAITING}`;
+  }
   return undefined;
 }
 

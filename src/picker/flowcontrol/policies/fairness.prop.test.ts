@@ -5,7 +5,7 @@ import type { QueuedFlow } from "../../../base/plugin/flow-kinds.ts";
 import { globalStrictFairnessPolicy, roundRobinFairnessPolicy } from "./fairness.ts";
 
 function flowOf(fairnessId: string): QueuedFlow {
-  const head = { request: requestOf("p"), receivedAt: 0, enqueuedAt: 0, ttl: 1, bytes: 1 };
+  const head = { request: requestOf("p"), receivedAt: 0, enqueuedAt: 0, ttl: 1, bytes: 1, tokens: 1 };
   return { fairnessId, head, length: 1 };
 }
 

@@ -61,9 +61,7 @@ class RoundRobin implements FlowChoice {
   }
 
   served(flow: QueuedFlow): void {
-    const turn = this.#turns.get(flow);
-    if (turn === undefined) return;
     // The flow that was first becomes the last one when the ring begins one place later.
-    if (this.#first === turn) this.#first = turn.after;
+    if (this.#first?.flow === flow) this.#first = this.#first.after;
   }
 }

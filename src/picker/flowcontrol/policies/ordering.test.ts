@@ -8,7 +8,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 
 function queued(fake: Partial<QueuedRequest>, headers: readonly (readonly [string, string])[] = []): QueuedRequest {
   const request = requestOf("p", { headers: HeaderList.of(headers) });
-  return { request, receivedAt: 0, enqueuedAt: 0, ttl: NEVER, bytes: 1, ...fake };
+  return { request, receivedAt: 0, enqueuedAt: 0, ttl: NEVER, bytes: 1, tokens: 1, ...fake };
 }
 
 it("fcfs-ordering-policy leaves the order to the arrival", () => {

@@ -4,6 +4,7 @@ import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { HeaderList } from "../../../base/inference/headers.ts";
 import { NO_EVENTS } from "../events.ts";
 import { FlowControl } from "../flow-control.ts";
+import { FLOW_RULES } from "../rules.ts";
 import type { BandSettings, FlowControlSettings } from "../settings.ts";
 import { globalStrictFairnessPolicy, roundRobinFairnessPolicy } from "./fairness.ts";
 import { edfOrderingPolicy, fcfsOrderingPolicy, sloDeadlineOrderingPolicy } from "./ordering.ts";
@@ -50,6 +51,7 @@ class Pool {
         negativeTemplate: usual,
         usageLimit: instanceOf(staticUsageLimitPolicy),
         detector: { saturation: () => (this.room > 0 ? this.saturation : 1) },
+        rules: FLOW_RULES[""],
         ...more,
       },
     });
@@ -121,7 +123,7 @@ describe("S-76: deadlines", () => {
     expect(pool.open(2)).toEqual(["first", "second"]);
     const policy = instanceOf(edfOrderingPolicy);
     const queued = (enqueuedAt: number, ttl: number) => ({
-      ...{ request: requestOf("p"), receivedAt: 0, bytes: 1, enqueuedAt, ttl },
+      ...{ request: requestOf("p"), receivedAt: 0, bytes: 1, tokens: 1, enqueuedAt, ttl },
     });
     expect(policy.rank(queued(100, 50))).toBeLessThan(policy.rank(queued(0, 200)));
     expect(policy.rank(queued(0, NEVER))).toBe(NEVER);

@@ -7,7 +7,7 @@ import { programAwareFairness } from "./program-aware.ts";
 
 /** A flow whose first request has waited since a time. */
 function flowOf(fairnessId: string, enqueuedAt = 0): QueuedFlow {
-  const head = { request: requestOf("p"), receivedAt: 0, enqueuedAt, ttl: 1, bytes: 1 };
+  const head = { request: requestOf("p"), receivedAt: 0, enqueuedAt, ttl: 1, bytes: 1, tokens: 1 };
   return { fairnessId, head, length: 1 };
 }
 

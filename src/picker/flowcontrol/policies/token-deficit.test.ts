@@ -120,6 +120,7 @@ describe("token-deficit-fairness-policy", () => {
         enqueuedAt: 0,
         ttl: 1,
         bytes: 1,
+        tokens: 10,
       };
       return { fairnessId: id, head, length: 100 };
     };
@@ -190,13 +191,59 @@ describe("token-deficit-fairness-policy", () => {
   it("keeps figures of 4,096 flows at most, and of those that wait", () => {
     const choice = instanceOf(tokenDeficitFairnessPolicy).choice();
     const head = (id: string) => ({
-      ...{ request: requestOf("prompt", { fairnessId: id }), receivedAt: 0, enqueuedAt: 0, ttl: 1, bytes: 1 },
+      ...{
+        request: requestOf("prompt", { fairnessId: id }),
+        receivedAt: 0,
+        enqueuedAt: 0,
+        ttl: 1,
+        bytes: 1,
+        tokens: 2,
+      },
     });
     const waiting = { fairnessId: "waiting", head: head("waiting"), length: 1 };
     choice.joined(waiting);
     for (let i = 0; i < 10_000; i++) choice.dispatched!(head(`f${i}`));
     expect(choice.next(0, 0)).toBe(waiting);
     choice.left(waiting);
+  });
+
+  it("forgets what a flow owes once 4,096 others were idle for less time, and never that of one that waits", () => {
+    const choice = instanceOf(tokenDeficitFairnessPolicy).choice();
+    const flow = (id: string) => ({
+      fairnessId: id,
+      head: {
+        ...{ request: requestOf("prompt", { fairnessId: id }), receivedAt: 0, enqueuedAt: 0 },
+        ...{ ttl: 1, bytes: 1, tokens: 1000 },
+      },
+      length: 1,
+    });
+    /** Whether it goes before a flow that owes nothing. */
+    const owes = (id: string): boolean => {
+      const [fresh, one] = [flow("fresh"), flow(id)];
+      choice.joined(one);
+      choice.joined(fresh);
+      const first = choice.next(0, 0);
+      for (const each of [one, fresh]) choice.left(each);
+      return first === fresh;
+    };
+    const waits = flow("waits");
+    choice.joined(waits);
+    choice.dispatched!(waits.head);
+    choice.dispatched!(flow("idle").head);
+    expect(owes("idle")).toBe(true);
+    for (let i = 0; i < 3000; i++) choice.dispatched!(flow(`f${i}`).head);
+    expect(owes("idle")).toBe(true);
+    for (let i = 0; i < 5000; i++) choice.dispatched!(flow(`g${i}`).head);
+    expect(owes("idle")).toBe(false);
+    const fresh = flow("fresh");
+    choice.joined(fresh);
+    expect(choice.next(0, 0)).toBe(fresh);
+    // What the policy forgot it could not take out of the queue.
+    for (const each of [waits, fresh]) choice.left(each);
+    const later = flow("later");
+    choice.joined(later);
+    for (let i = 0; i < 10; i++) choice.dispatched!(later.head);
+    expect(choice.next(0, 0)).toBe(later);
   });
 
   it("refuses weights that are no positive numbers", () => {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type InferenceRequest, promptTokens } from "../../../base/inference/request.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
 import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "../indexed-heap.ts";
@@ -84,6 +84,8 @@ const BY_TAG: HeapOrder<Tag> = {
 
 /** The most flows whose figures are kept; those of idle flows go first. */
 const MAX_TAGS = 4096;
+/** Places that become free at a time, if as many flows are idle: so a new flow rarely has to look for one. */
+const FREED = 256;
 
 /**
  * The flows of one band, by start-time fair queueing (Goyal, Vin, Cheng: SIGCOMM 1996). Virtual time is the figure of the flow
@@ -95,6 +97,8 @@ class TokenDeficit implements FlowChoice {
   readonly #weightOf: WeightOf;
   readonly #expected: ExpectedAnswer;
   readonly #tags = new Map<string, Tag>();
+  /** Those of flows without queued requests, in the order in which they became idle. */
+  readonly #idle = new Set<Tag>();
   readonly #queued = new IndexedHeap(BY_TAG);
   /** Flows above their share, since it was looked at last: they leave only while the reserve is free. */
   readonly #above = new IndexedHeap(BY_TAG);
@@ -110,6 +114,7 @@ class TokenDeficit implements FlowChoice {
 
   joined(flow: QueuedFlow): void {
     const tag = this.#tagOf(flow.fairnessId);
+    this.#idle.delete(tag);
     tag.at = Math.max(tag.at, this.#time);
     tag.order = this.#joins++;
     tag.flow = flow;
@@ -123,6 +128,7 @@ class TokenDeficit implements FlowChoice {
     if (tag === undefined) return;
     tag.heap.remove(tag);
     tag.flow = undefined;
+    this.#idle.add(tag);
   }
 
   next(_now: number, fill: number): QueuedFlow | null {
@@ -147,8 +153,8 @@ class TokenDeficit implements FlowChoice {
     // `dispatched` follows with the request.
   }
 
-  dispatched({ request, enqueuedAt }: QueuedRequest): number {
-    const charged = promptTokens(request) + this.#expected.of(request.maxTokens);
+  dispatched({ request, enqueuedAt, tokens }: QueuedRequest): number {
+    const charged = tokens + this.#expected.of(request.maxTokens);
     const tag = this.#tagOf(request.fairnessId);
     tag.weight = this.#weightOf(request);
     const start = tag.flow === undefined ? Math.max(this.#time, tag.at) : tag.at;
@@ -172,13 +178,8 @@ class TokenDeficit implements FlowChoice {
   }
 
   #move(tag: Tag, at: number): void {
-    if (tag.flow === undefined) {
-      tag.at = at;
-      return;
-    }
-    tag.heap.remove(tag);
     tag.at = at;
-    tag.heap.add(tag);
+    if (tag.flow !== undefined) tag.heap.moved(tag);
   }
 
   #put(tag: Tag, heap: IndexedHeap<Tag>): void {
@@ -201,16 +202,21 @@ class TokenDeficit implements FlowChoice {
       heap: this.#queued,
     };
     this.#tags.set(fairnessId, tag);
+    this.#idle.add(tag);
     return tag;
   }
 
-  /** Forgets idle flows: first those that owe nothing, then the oldest. Flows with queued requests stay. */
+  /** Forgets idle flows: first those that owe nothing, then those that are idle for longest. Flows with queued requests stay. */
   #forget(): void {
-    for (const { fairnessId, flow, at } of this.#tags.values())
-      if (flow === undefined && at <= this.#time) this.#tags.delete(fairnessId);
-    for (const { fairnessId, flow } of this.#tags.values()) {
-      if (this.#tags.size < MAX_TAGS) return;
-      if (flow === undefined) this.#tags.delete(fairnessId);
+    for (const tag of this.#idle) if (tag.at <= this.#time) this.#drop(tag);
+    for (const tag of this.#idle) {
+      if (this.#tags.size <= MAX_TAGS - FREED) return;
+      this.#drop(tag);
     }
+  }
+
+  #drop(tag: Tag): void {
+    this.#idle.delete(tag);
+    this.#tags.delete(tag.fairnessId);
   }
 }

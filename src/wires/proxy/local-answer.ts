@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { type Random, uuidFrom } from "../../base/clock/random.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import { ERRORS_PAGE } from "../../base/inference/errors.ts";
 import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
 import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
@@ -104,6 +105,7 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
 export type OwnAnswer = (
   head: { readonly method: string; readonly path: string },
   client: { readonly requestId: string; answerId(refusal: Rejection): string },
+  caller?: Caller,
 ) => LocalAnswer | undefined;
 
 /** The answer 200 with a document. @param requestId see `requestIdOf` */

@@ -1,5 +1,7 @@
+import type { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import { modelNotFound, type ServedModel, UNLISTED_MODEL } from "../../pool/endpoints/served-models.ts";
+import { ANTHROPIC_VERSION } from "../proxy/api-shapes.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 
 const LIST = "/v1/models";
@@ -19,21 +21,24 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     }
     return withAliases(served, models.aliases(), models.enforcing);
   };
-  return ({ method, path }, client) => {
+  return ({ method, path, headers }, client) => {
     if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
     const query = path.indexOf("?");
     const place = query < 0 ? path : path.slice(0, query);
     if (place === LIST) {
       const found = all();
       if (served.size === 0) return undefined;
-      const data = [...found.keys()].sort().map((id) => entry(id, found.get(id)!));
-      return jsonAnswer({ object: "list", data }, client.requestId);
+      const data = [...found.keys()].sort().map((id) => shown(id, found.get(id)!, headers));
+      return jsonAnswer(
+        headers?.get(ANTHROPIC_VERSION) === undefined ? { object: "list", data } : page(data),
+        client.requestId,
+      );
     }
     const name = place.startsWith(ONE) ? nameIn(place.slice(ONE.length)) : "";
     if (name === "") return undefined;
     const found = all();
     const one = found.get(name);
-    if (one !== undefined) return jsonAnswer(entry(name, one), client.requestId);
+    if (one !== undefined) return jsonAnswer(shown(name, one, headers), client.requestId);
     // An endpoint whose list is unknown may have it.
     const maybe = endpoints.size === 0 || endpoints.candidates(undefined, name).endpoints.length > 0;
     if (maybe && !models.enforcing) return undefined;
@@ -63,6 +68,21 @@ function withAliases(
   const found = new Map(only ? [] : served);
   for (const name of aliases) found.set(name, served.get(name) ?? UNLISTED_MODEL);
   return found;
+}
+
+/** A model as the client's API describes it. */
+function shown(id: string, model: ServedModel, headers: HeaderList | undefined): object {
+  const one = entry(id, model);
+  if (headers?.get(ANTHROPIC_VERSION) === undefined) return one;
+  const created = new Date(model.created * 1000);
+  const at = Number.isNaN(created.getTime()) ? new Date(0) : created;
+  return { ...one, type: "model", display_name: id, created_at: at.toISOString() };
+}
+
+/** The only page of a list in the shape of Anthropic's API. */
+function page(data: readonly object[]): object {
+  const ids = data.map((model) => (model as { id: string }).id);
+  return { data, has_more: false, first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null };
 }
 
 /** The shape of OpenAI's API, with the further members that vLLM has. */

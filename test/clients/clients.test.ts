@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { getJson } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
 import { ANTHROPIC_CASES } from "./anthropic.cases.ts";
-import type { Driver } from "./calls.ts";
+import type { Call, Driver } from "./calls.ts";
 import { NODE_DRIVER } from "./node-driver.ts";
 import { OPENAI_CASES } from "./openai.cases.ts";
 import { PythonDriver } from "./python-driver.ts";
@@ -35,6 +35,10 @@ afterAll(async () => {
   await world?.close();
 });
 
+function ask(content: string) {
+  return { messages: [{ role: "user", content }] };
+}
+
 const driverOf = (language: (typeof LANGUAGES)[number]): Driver => (language === "Python" ? python : NODE_DRIVER);
 
 describe.each(LANGUAGES)("the %s clients", (language) => {
@@ -49,4 +53,34 @@ describe.each(LANGUAGES)("the %s clients", (language) => {
       await check(outcome, world, id);
     });
   });
+});
+
+/** A stream of each API that states its usage in its last events, however long they are. */
+const LONG = "word ".repeat(40_000);
+const COUNTED: readonly Call[] = [
+  {
+    ...{ library: "openai", method: "chat.completions.create" },
+    params: { model: "echo", stream: true, stream_options: { include_usage: true }, ...ask(LONG) },
+  },
+  { library: "openai", method: "responses.create", params: { model: "echo", stream: true, input: LONG } },
+  { library: "openai", method: "responses.create", params: { model: "echo", input: LONG } },
+  {
+    library: "anthropic",
+    method: "messages.create",
+    params: { model: "echo", stream: true, max_tokens: 99, ...ask(LONG) },
+  },
+  { library: "anthropic", method: "messages.create", params: { model: "echo", max_tokens: 99, ...ask(LONG) } },
+];
+
+it.each(COUNTED)("the log of requests has the tokens of $method ($#)", async (call) => {
+  const id = randomUUID();
+  const { path } = CLIENTS.find(({ library }) => library === call.library)!;
+  const place = { apiKey: "secret", timeoutMs: 60_000, baseUrl: `${world.gateway.url}${path}` };
+  const { error } = await NODE_DRIVER.perform({ ...call, ...place, headers: { "x-request-id": id } });
+  expect(error).toBeUndefined();
+  const line = await poll("the line of the request", () =>
+    world.gateway.process.stdout.split("\n").find((text) => text.includes(id)),
+  );
+  expect(JSON.parse(line)).toMatchObject({ endCause: "complete", completionTokens: 40_000 });
+  expect(JSON.parse(line).promptTokens).toBeGreaterThan(40_000);
 });

@@ -55,7 +55,7 @@ export async function startWorld(): Promise<World> {
     `{ name: gone, address: 127.0.0.1, port: ${await freePort()}, models: [gone] }`,
   ];
   writeFileSync(file, `endpoints:\n${entries.map((entry) => `- ${entry}\n`).join("")}`);
-  const gateway = await startGateway(file, ["--resources", resources]);
+  const gateway = await startGateway(file, ["--resources", resources, "--request-log", "all"]);
   return {
     sims,
     gateway,
@@ -83,6 +83,10 @@ async function busyServer(): Promise<{ server: Server; port: number; busy: Map<s
   const busy = new Map<string, IncomingHttpHeaders[]>();
   const server = createServer((request, response) => {
     request.resume();
+    if (request.method !== "POST") {
+      response.writeHead(404).end();
+      return;
+    }
     const id = String(request.headers["x-test-id"]);
     const seen = busy.get(id) ?? [];
     busy.set(id, [...seen, request.headers]);

@@ -42,19 +42,19 @@ export class ResponsesShape implements AnswerShape {
 
   closing(_index: number, finishReason: FinishReason, text: () => string): string {
     this.#finished = { text: text(), finishReason };
-    const item = this.#item(statusOf(finishReason), this.#finished.text);
-    const done = this.#event("response.output_item.done", { output_index: 0, item });
     const { call } = this.#parts;
     const place = this.#place();
-    if (call !== undefined) {
-      const whole = { ...place, name: call.name, arguments: this.#finished.text };
-      return this.#event("response.function_call_arguments.done", whole) + done;
-    }
-    return (
-      this.#event("response.output_text.done", { ...place, text: this.#finished.text, logprobs: [] }) +
-      this.#event("response.content_part.done", { ...place, part: textPart(this.#finished.text) }) +
-      done
-    );
+    const whole = this.#finished.text;
+    // The numbers of events follow the order of the calls.
+    const events =
+      call === undefined
+        ? [
+            this.#event("response.output_text.done", { ...place, text: whole, logprobs: [] }),
+            this.#event("response.content_part.done", { ...place, part: textPart(whole) }),
+          ]
+        : [this.#event("response.function_call_arguments.done", { ...place, name: call.name, arguments: whole })];
+    const item = this.#item(statusOf(finishReason), whole);
+    return events.join("") + this.#event("response.output_item.done", { output_index: 0, item });
   }
 
   ending(usage: AnswerUsage): string {

@@ -44,7 +44,9 @@ const TYPES: Readonly<Record<number, string>> = {
   504: "timeout_error",
 };
 
-function anthropicType(status: number): string {
+function anthropicType({ type }: OwnError, status: number): string {
+  if (type === "overloaded_error") return type;
+  if (type === "upstream_error") return "api_error";
   return TYPES[status] ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
@@ -56,8 +58,9 @@ interface OwnError {
   readonly help: string;
 }
 
-function anthropicError({ message, help }: OwnError, status: number, requestId: string | undefined): object {
-  return { type: "error", error: { type: anthropicType(status), message, help }, request_id: requestId ?? null };
+function anthropicError(error: OwnError, status: number, requestId: string | undefined): object {
+  const { message, help } = error;
+  return { type: "error", error: { type: anthropicType(error, status), message, help }, request_id: requestId ?? null };
 }
 
 /** An answer of the proxy as clients of Anthropic's API read it: the shape of its errors, and its header for the id. */

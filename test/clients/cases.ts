@@ -115,6 +115,7 @@ export function commonCases(library: Library, method: string, ask: (text: string
       check({ events, error }) {
         expect(events?.length).toBeGreaterThanOrEqual(3);
         expect(error?.message).toContain("the model server was lost in the middle of the answer");
+        expect(error?.name).toMatch(/^API(Status)?Error$/);
         if (library === "openai") expect(error).toMatchObject({ type: "upstream_error" });
         else expect(error?.body).toMatchObject({ error: { type: "api_error" } });
       },

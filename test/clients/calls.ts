@@ -19,7 +19,8 @@ export interface Call {
   readonly list?: boolean;
   /** Retries by the client, default 0. */
   readonly retries?: number;
-  readonly apiKey?: string;
+  /** The name of a key of the gateway, default `team`; any other text is sent as it is. */
+  readonly key?: string;
   /** Milliseconds. */
   readonly timeoutMs?: number;
 }

@@ -51,6 +51,37 @@ export function commonCases(library: Library, method: string, ask: (text: string
       },
     },
     {
+      name: "401 for a key that the gateway does not know",
+      call: call("sim", { key: "sk-of-somebody-else", retries: 2 }),
+      check({ error }, { sims }, id) {
+        expect(error).toMatchObject({ name: "AuthenticationError", status: 401 });
+        expect(error?.message).toContain("key");
+        expect(error?.message).not.toContain("somebody-else");
+        if (library === "openai") expect(error).toMatchObject({ code: "invalid_api_key" });
+        else expect(error?.body).toMatchObject({ error: { type: "authentication_error" } });
+        return seenBy(sims, id).then((seen) => expect(seen).toEqual([]));
+      },
+    },
+    {
+      name: "404 for a model that the key may not use, without the names of others",
+      call: call("echo", { key: "narrow" }),
+      check({ error }) {
+        expect(error).toMatchObject({ name: "NotFoundError", status: 404 });
+        expect(error?.message).toContain("`sim`");
+        expect(error?.message).not.toContain("tuned");
+      },
+    },
+    {
+      name: "a key that stays at the gateway",
+      call: call("sim", { key: "narrow" }),
+      async check(outcome, { sims, keys }, id) {
+        answered(outcome);
+        const [seen] = await seenBy(sims, id);
+        expect(seen?.status).toBe(200);
+        expect(JSON.stringify(seen)).not.toContain(keys.narrow);
+      },
+    },
+    {
       name: "404 for a model that no server has, with the nearest name",
       call: call("sin"),
       check({ error }) {

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { getJson } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
 import { ANTHROPIC_CASES } from "./anthropic.cases.ts";
 import type { Call, Driver } from "./calls.ts";
 import { NODE_DRIVER } from "./node-driver.ts";
 import { OPENAI_CASES } from "./openai.cases.ts";
 import { PythonDriver } from "./python-driver.ts";
-import { startWorld, type World } from "./world.ts";
+import { type KeyName, startWorld, type World } from "./world.ts";
 
 // The official clients of OpenAI and Anthropic, of both languages, against the gateway in front of simulators.
 
@@ -25,7 +24,8 @@ beforeAll(async () => {
   world = await startWorld();
   const { url } = world.gateway;
   await poll("the models of every server", async () => {
-    const { data } = await getJson<{ data: { id: string }[] }>(`${url}/v1/models`);
+    const answer = await fetch(`${url}/v1/models`, { headers: { "x-api-key": world.keys.team } });
+    const { data } = (await answer.json()) as { data: readonly { id: string }[] };
     return ["sim", "tuned", "echo"].every((model) => data.some(({ id }) => id === model));
   });
 });
@@ -34,6 +34,8 @@ afterAll(async () => {
   python?.close();
   await world?.close();
 });
+
+const keyOf = ({ key = "team" }: Call): string => (key in world.keys ? world.keys[key as KeyName] : key);
 
 function ask(content: string) {
   return { messages: [{ role: "user", content }] };
@@ -46,7 +48,7 @@ describe.each(LANGUAGES)("the %s clients", (language) => {
     it.each(cases)("$name", async ({ call, check }) => {
       const id = randomUUID();
       const outcome = await driverOf(language).perform({
-        ...{ apiKey: "secret", timeoutMs: 60_000, ...call },
+        ...{ apiKey: keyOf(call), timeoutMs: 60_000, ...call },
         headers: { ...call.headers, "x-test-id": id },
         baseUrl: `${world.gateway.url}${path}`,
       });
@@ -75,7 +77,7 @@ const COUNTED: readonly Call[] = [
 it.each(COUNTED)("the log of requests has the tokens of $method ($#)", async (call) => {
   const id = randomUUID();
   const { path } = CLIENTS.find(({ library }) => library === call.library)!;
-  const place = { apiKey: "secret", timeoutMs: 60_000, baseUrl: `${world.gateway.url}${path}` };
+  const place = { apiKey: keyOf(call), timeoutMs: 60_000, baseUrl: `${world.gateway.url}${path}` };
   const { error } = await NODE_DRIVER.perform({ ...call, ...place, headers: { "x-request-id": id } });
   expect(error).toBeUndefined();
   const line = await poll("the line of the request", () =>

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { sluice } from "../support/process.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 
 /** An alias of an adapter, so that the gateway restores the model name in every answer. */
@@ -27,10 +28,22 @@ spec:
     targets: [{modelRewrite: tuned, weight: 1}]
 `;
 
+export type KeyName = "team" | "narrow";
+
+/** Makes a key as an operator does. */
+async function addKey(file: string, name: KeyName, ...more: readonly string[]): Promise<string> {
+  const process = sluice("keys", "add", "--name", name, ...more, "--file", file);
+  const { code } = await process.ended();
+  if (code !== 0) throw new Error(process.stderr);
+  return process.stdout.trim();
+}
+
 /** A gateway in front of two simulators, one that repeats what it hears, one that is busy at first, and one that is gone. */
 export interface World {
   readonly sims: readonly Sim[];
   readonly gateway: TestGateway;
+  /** Keys by their names: `team` may use every model, `narrow` only `sim`. */
+  readonly keys: Readonly<Record<KeyName, string>>;
   /** The headers of the requests that reached the busy server, by `x-test-id`. */
   readonly busy: ReadonlyMap<string, readonly IncomingHttpHeaders[]>;
   close(): Promise<void>;
@@ -55,10 +68,15 @@ export async function startWorld(): Promise<World> {
     `{ name: gone, address: 127.0.0.1, port: ${await freePort()}, models: [gone] }`,
   ];
   writeFileSync(file, `endpoints:\n${entries.map((entry) => `- ${entry}\n`).join("")}`);
-  const gateway = await startGateway(file, ["--resources", resources, "--request-log", "all"]);
+  const keysFile = join(folder, "keys.yaml");
+  const team = await addKey(keysFile, "team");
+  const keys = { team, narrow: await addKey(keysFile, "narrow", "--models", "sim") };
+  const flags = ["--resources", resources, "--request-log", "all", "--keys", keysFile];
+  const gateway = await startGateway(file, flags);
   return {
     sims,
     gateway,
+    keys,
     busy,
     async close() {
       server.close();

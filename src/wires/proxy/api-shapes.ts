@@ -1,5 +1,3 @@
-import type { LocalAnswer } from "./local-answer.ts";
-
 /**
  * The API whose clients read an answer of the proxy. Each client library looks for the message of an error, and for the id of the
  * request, in its own place.
@@ -63,8 +61,15 @@ function anthropicError(error: OwnError, status: number, requestId: string | und
   return { type: "error", error: { type: anthropicType(error, status), message, help }, request_id: requestId ?? null };
 }
 
+/** A `LocalAnswer`, whose file imports this one. */
+interface WholeAnswer {
+  readonly status: number;
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+}
+
 /** An answer of the proxy as clients of Anthropic's API read it: the shape of its errors, and its header for the id. */
-export function forAnthropic(answer: LocalAnswer): LocalAnswer {
+export function forAnthropic(answer: WholeAnswer): WholeAnswer {
   const { status, headers } = answer;
   const id = headerIn(headers, "x-request-id");
   const more = id === undefined ? headers : [...headers, ANTHROPIC_ID, id];

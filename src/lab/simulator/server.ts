@@ -15,6 +15,7 @@ import { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import { RequestLog, type RequestRecord } from "./request-log.ts";
 import { isAdmin, isRecorded, ROUTES, sendJson } from "./routes.ts";
+import { errorBody } from "./shapes.ts";
 
 /** Longer than the idle time of any proxy's connection pool, so the proxy closes first. */
 const KEEP_ALIVE_MS = 75_000;
@@ -171,7 +172,7 @@ async function answer(
   } catch (error) {
     if (response.headersSent || response.destroyed) return;
     const known = error instanceof SimApiError ? error : new SimApiError(500, messageOf(error));
-    sendJson(response, known.status, known);
+    sendJson(response, known.status, errorBody(known, path));
   }
 }
 

@@ -27,5 +27,19 @@ export const messages: BodyParser = {
   },
 };
 
-/** Anthropic's token count. The request has no data for routing, and its answer holds no usage (epp-protocol 10.2). */
-export const countTokens: BodyParser = { name: "count-tokens", suffixes: ["/messages/count_tokens"], parse: raw };
+const countMembers = new JsonMembers([...COMMON_MEMBERS]);
+
+/**
+ * Anthropic's token count. Only its model matters, for the choice of a server that has it: the answer holds no usage, and a body
+ * that is no JSON object passes untouched (epp-protocol 10.2).
+ */
+export const countTokens: BodyParser = {
+  name: "count-tokens",
+  suffixes: ["/messages/count_tokens"],
+  parse(body: Uint8Array): ParsedBody {
+    const scanner = new JsonScanner(body);
+    if (countMembers.read(scanner) !== undefined) return raw();
+    const parsed = parsedJson(countMembers, scanner, [], Number.NaN);
+    return parsed instanceof Rejection || parsed.model === "" ? raw() : parsed;
+  },
+};

@@ -86,7 +86,13 @@ describe("messages", () => {
     expect(promptTexts(messages, '{"system":"s","messages":[1]}')).toEqual([['"s"', "[1]"]]);
   });
 
-  it.each(["", "not JSON", '{"model":"m","messages":[1]}'])("counts tokens of anything, untouched: %j", (body) => {
+  it("reads the model of a count of tokens, and nothing else", () => {
+    expect(parsed(countTokens, '{"model":"m","messages":[1],"max_tokens":5}')).toMatchObject({
+      ...{ model: "m", modelRange: { start: 9, end: 12 }, prompts: [], maxTokens: Number.NaN },
+    });
+  });
+
+  it.each(["", "not JSON", '{"messages":[1]}', '{"model":7}'])("counts tokens of anything, untouched: %j", (body) => {
     expect(parsed(countTokens, body)).toMatchObject({
       model: "",
       modelRange: undefined,

@@ -54,7 +54,7 @@ export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
   }),
   defineParser({
     type: "anthropic-parser",
-    describe: "Reads Anthropic's messages; its token count passes untouched.",
+    describe: "Reads Anthropic's messages, and the model of its token count.",
     create: () => anthropic,
   }),
   defineParser({

@@ -222,7 +222,7 @@ export class RequestDecider {
     const { endpoints, models, scheduler } = this.#parts;
     const lacks = models.poolKnown && endpoints.size > 0 && endpoints.candidates(undefined, targetModel);
     return lacks && lacks.endpoints.length === 0
-      ? modelNotFound(targetModel, model, endpoints.modelNames())
+      ? modelNotFound(targetModel, model, [...new Set([...endpoints.modelNames(), ...models.aliases()])].sort())
       : scheduler.noCandidates();
   }
 

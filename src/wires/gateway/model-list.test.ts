@@ -3,6 +3,7 @@ import { madeModel, madePool, madeRewrite, rule } from "../../../test/support/re
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Caller } from "../../base/inference/caller.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { modelsIn, type ServedModels, statedModels } from "../../pool/endpoints/served-models.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
@@ -31,8 +32,8 @@ function setUp(
   if (objects !== undefined) resources?.replace(objects);
   const resolver = new ModelResolver({ random, resources, objectives: objectivesFromFlags([]), ...options });
   const answer = modelList({ endpoints, models: resolver });
-  const ask = (path: string, method = "GET", caller?: Caller) => {
-    const given = answer({ method, path }, CLIENT, caller);
+  const ask = (path: string, method = "GET", caller?: Caller, headers = new HeaderList()) => {
+    const given = answer({ method, path, headers }, CLIENT, caller);
     return given && { ...given, json: JSON.parse(given.body.toString()) };
   };
   const names = () => ask("/v1/models")?.json.data.map(({ id }: { id: string }) => id);
@@ -57,6 +58,16 @@ describe("GET /v1/models", () => {
         { ...SQL, object: "model" },
       ],
     });
+  });
+
+  it("has the shape of Anthropic's API for a client that names its version", () => {
+    const { ask } = setUp([listed(SQL, BASE)]);
+    const anthropic = HeaderList.of([["anthropic-version", "2023-06-01"]]);
+    const one = { type: "model", display_name: "base", created_at: "1970-01-01T00:00:09.000Z" };
+    const { data, ...page } = ask("/v1/models", "GET", undefined, anthropic)!.json;
+    expect(page).toEqual({ has_more: false, first_id: "base", last_id: "sql" });
+    expect(data[0]).toEqual({ ...BASE, object: "model", ...one });
+    expect(ask("/v1/models/base", "GET", undefined, anthropic)?.json).toEqual(data[0]);
   });
 
   it("follows changes", () => {

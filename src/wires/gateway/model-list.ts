@@ -1,3 +1,4 @@
+import type { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import {
   modelNotAllowed,
@@ -5,6 +6,7 @@ import {
   type ServedModel,
   UNLISTED_MODEL,
 } from "../../pool/endpoints/served-models.ts";
+import { ANTHROPIC_VERSION } from "../proxy/api-shapes.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 
 const LIST = "/v1/models";
@@ -25,7 +27,7 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     }
     return withAliases(served, models.aliases(), models.enforcing);
   };
-  return ({ method, path }, client, caller) => {
+  return ({ method, path, headers }, client, caller) => {
     if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
     const query = path.indexOf("?");
     const place = query < 0 ? path : path.slice(0, query);
@@ -35,8 +37,9 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
       // An endpoint would list models that the caller may not use.
       if (served.size === 0 && mine === undefined) return undefined;
       const names = [...found.keys()].filter((id) => mine?.has(id) ?? true).sort();
-      const data = names.map((id) => entry(id, found.get(id)!));
-      return jsonAnswer({ object: "list", data }, client.requestId);
+      const data = names.map((id) => shown(id, found.get(id)!, headers));
+      const list = headers?.get(ANTHROPIC_VERSION) === undefined ? { object: "list", data } : page(data);
+      return jsonAnswer(list, client.requestId);
     }
     const name = place.startsWith(ONE) ? nameIn(place.slice(ONE.length)) : "";
     if (name === "") return undefined;
@@ -46,7 +49,7 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     }
     const found = all();
     const one = found.get(name);
-    if (one !== undefined) return jsonAnswer(entry(name, one), client.requestId);
+    if (one !== undefined) return jsonAnswer(shown(name, one, headers), client.requestId);
     // An endpoint whose list is unknown may have it.
     const maybe = endpoints.size === 0 || endpoints.candidates(undefined, name).endpoints.length > 0;
     if (maybe && !models.enforcing) return undefined;
@@ -76,6 +79,21 @@ function withAliases(
   const found = new Map(only ? [] : served);
   for (const name of aliases) found.set(name, served.get(name) ?? UNLISTED_MODEL);
   return found;
+}
+
+/** A model as the client's API describes it. */
+function shown(id: string, model: ServedModel, headers: HeaderList | undefined): object {
+  const one = entry(id, model);
+  if (headers?.get(ANTHROPIC_VERSION) === undefined) return one;
+  const created = new Date(model.created * 1000);
+  const at = Number.isNaN(created.getTime()) ? new Date(0) : created;
+  return { ...one, type: "model", display_name: id, created_at: at.toISOString() };
+}
+
+/** The only page of a list in the shape of Anthropic's API. */
+function page(data: readonly object[]): object {
+  const ids = data.map((model) => (model as { id: string }).id);
+  return { data, has_more: false, first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null };
 }
 
 /** The shape of OpenAI's API, with the further members that vLLM has. */

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { Caller } from "../../base/inference/caller.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { forAnthropic, isAnthropic } from "./api-shapes.ts";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
 import type { Timed } from "./deadlines.ts";
@@ -236,16 +237,18 @@ export class ClientStream implements ClientSide, Timed {
     if (response.destroyed) return;
     if (last) this.#connection.closing = true;
     if (last || this.#services.draining) response.shouldKeepAlive = false;
-    response.writeHead(answer.status, answer.headers as string[]);
+    const { url, rawHeaders } = this.#request;
+    const { status, headers, body } = isAnthropic(url, rawHeaders) ? forAnthropic(answer) : answer;
+    response.writeHead(status, headers as string[]);
     const bodyComing = !this.#request.complete && (this.#expectation !== "continue" || this.#continued);
     if (!last || !bodyComing) {
       this.#answer = "ended";
-      response.end(answer.body);
+      response.end(body);
       this.#watch(this.#services.timers.linger);
       return;
     }
     // A close with unread bytes resets the connection, and the client may lose the answer. So the proxy reads on for a moment.
-    response.write(answer.body);
+    response.write(body);
     this.#answer = "lingering";
     this.#listen();
     this.#request.resume();

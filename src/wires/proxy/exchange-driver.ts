@@ -5,6 +5,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { HEADER } from "../../base/inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
+import { ANTHROPIC_ID, apiShapeOf } from "./api-shapes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
@@ -254,6 +255,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
     // A client that sent no id gets the id for /debug/decisions.
     if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
       headers.add(HEADER.requestId, this.#exchange!.requestId);
+    if (apiShapeOf(this.#head.path) === "anthropic" && headers.get(ANTHROPIC_ID) === undefined)
+      headers.add(ANTHROPIC_ID, this.#exchange!.requestId);
     this.#client.writeHead({ ...head, headers, contentLength: resized ? -1 : head.contentLength }, bodyless);
   }
 
@@ -277,7 +280,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     }
     this.#services.metrics?.interrupted();
     this.#close("interrupted");
-    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail));
+    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail, apiShapeOf(this.#head.path)));
     this.#client.cut();
   }
 

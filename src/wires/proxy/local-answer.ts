@@ -4,6 +4,7 @@ import type { Caller } from "../../base/inference/caller.ts";
 import { ERRORS_PAGE } from "../../base/inference/errors.ts";
 import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
 import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { type ApiShape, errorEvent } from "./api-shapes.ts";
 import type { BadRequest } from "./bad-request.ts";
 import { flat } from "./response-head.ts";
 
@@ -51,8 +52,8 @@ const BAD_HTTP = "bad-http-requests";
  * The error object of every local answer and of the last event of a broken stream.
  * @param anchor the heading of the errors page that explains it
  */
-function errorJson(message: string, type: string, code: number | string, anchor: string): string {
-  return JSON.stringify({ error: { message, type, param: null, code, help: `${ERRORS_PAGE}#${anchor}` } });
+function errorObject(message: string, type: string, code: number | string, anchor: string) {
+  return { message, type, param: null, code, help: `${ERRORS_PAGE}#${anchor}` };
 }
 
 interface Answer {
@@ -70,7 +71,7 @@ interface Answer {
 }
 
 function localAnswer({ status, slug, anchor, message, type, code, requestId, more }: Answer): LocalAnswer {
-  const body = Buffer.from(errorJson(message, type, code, anchor));
+  const body = Buffer.from(JSON.stringify({ error: errorObject(message, type, code, anchor) }));
   const headers = [
     "content-type",
     "application/json",
@@ -112,7 +113,7 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
  * @param client each read of its id may make a new one; `answerId` gives the id of a refusal, which then is in the log of requests
  */
 export type OwnAnswer = (
-  head: { readonly method: string; readonly path: string },
+  head: { readonly method: string; readonly path: string; readonly headers?: HeaderList },
   client: { readonly requestId: string; answerId(refusal: Rejection): string },
   caller?: Caller,
 ) => LocalAnswer | undefined;
@@ -160,12 +161,13 @@ export function rawAnswer(answer: LocalAnswer): Buffer {
 }
 
 /**
- * The event that the client of an event stream gets in place of `[DONE]` when the model server is lost.
+ * The event that the client of an event stream gets in place of the last one when the model server is lost.
  * @param tail the last bytes that the client got; an event that they leave open is ended first
  */
-export function lastEvent(tail: Uint8Array, detail: string): Buffer {
+export function lastEvent(tail: Uint8Array, detail: string, shape: ApiShape = "openai"): Buffer {
   const message = `the model server was lost in the middle of the answer: ${detail}`;
   const end = Buffer.from(tail.subarray(-4)).toString("latin1");
   const gap = tail.length === 0 || end.endsWith("\n\n") || end.endsWith("\r\n\r\n") ? "" : "\n\n";
-  return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502, "upstream_reset")}\n\n`);
+  const error = errorObject(message, "upstream_error", 502, "upstream_reset");
+  return Buffer.from(gap + errorEvent(shape, error, 502));
 }

@@ -46,6 +46,28 @@ function readMetaInfo(body: Uint8Array, { start, end }: ByteRange): Usage | unde
   return { ...NO_USAGE, promptTokens, completionTokens, cachedTokens: count("cached_tokens") };
 }
 
+/** The most places at which `usageAtEnd` tries to read a usage. A schema of a tool may have members of that name. */
+const MOST_TRIES = 8;
+const USAGE_KEY = '"usage"';
+
+/**
+ * Reads the last usage in the end of a document whose beginning is unknown. Inside a string the name has escaped quotes, so text
+ * is never taken for a usage.
+ */
+export function usageAtEnd(end: Uint8Array): Usage | undefined {
+  const bytes = asBuffer(end);
+  const scanner = new JsonScanner(bytes);
+  let at = bytes.lastIndexOf(USAGE_KEY);
+  for (let tries = 0; at >= 0 && tries < MOST_TRIES; tries++) {
+    const start = scanner.skipColon(at + USAGE_KEY.length);
+    const stop = start < 0 ? -1 : scanner.skipValue(start);
+    const usage = stop < 0 ? undefined : decode(bytes, { start, end: stop });
+    if (usage !== undefined || at === 0) return usage;
+    at = bytes.lastIndexOf(USAGE_KEY, at - 1);
+  }
+  return undefined;
+}
+
 function decode(body: Uint8Array, { start, end }: ByteRange): Usage | undefined {
   if (end - start > MAX_USAGE_BYTES) return undefined;
   return usageFromValue(JSON.parse(asBuffer(body).toString("utf8", start, end)));

@@ -1,9 +1,15 @@
 import { asBuffer } from "../json/ranges.ts";
-import { usageFromJson } from "./json-usage.ts";
+import { usageAtEnd, usageFromJson } from "./json-usage.ts";
 import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
-/** Bytes; the reader skips a longer line. Bounds the memory per stream for a line that is split over chunks. */
+/** Bytes; of a longer line the reader reads only the end. Bounds the memory per stream for a line that is split over chunks. */
 export const MAX_LINE = 64 * 1024;
+
+/**
+ * Bytes of the end of such a line in which the reader finds a usage. The last event of the Responses API repeats the whole answer
+ * before its usage, and up to 9 KiB of metadata of the client follow.
+ */
+export const LINE_END = 16 * 1024;
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -29,8 +35,10 @@ export class SseUsageReader implements UsageReader {
   /** The unfinished line, in a buffer that grows up to MAX_LINE and stays for the whole stream. */
   #tail: Buffer | undefined;
   #tailLength = 0;
-  /** The unfinished line is too long: the reader skips to its end. */
+  /** The unfinished line is too long: the tail has its last bytes, at least `LINE_END`. */
   #skipping = false;
+  /** The line that is too long has data. */
+  #longData = false;
 
   /** @param key the member that marks an event with counts; SGLang's own API has its `meta_info` in every event */
   constructor(key: "usage" | "meta_info" = "usage") {
@@ -81,17 +89,20 @@ export class SseUsageReader implements UsageReader {
     if (this.#skipping) {
       this.#skipping = false;
       this.#done = false;
+      if (this.#longData) this.#readLongLine(this.#tail!, 0, length);
     } else if (length > 0) {
       this.#readLines(this.#tail!.subarray(0, length), 0, length);
     }
   }
 
   #keep(bytes: Buffer, start: number, end: number): void {
-    if (this.#skipping) return;
     const length = this.#tailLength + end - start;
-    if (length > MAX_LINE) {
+    if (!this.#skipping && length > MAX_LINE) {
       this.#skipping = true;
-      this.#tailLength = 0;
+      this.#longData = this.#beginsWithData(bytes, start, end);
+    }
+    if (this.#skipping) {
+      this.#slide(bytes, Math.max(start, end - LINE_END), end);
       return;
     }
     if (this.#tail === undefined || this.#tail.length < length) {
@@ -103,6 +114,34 @@ export class SseUsageReader implements UsageReader {
     }
     bytes.copy(this.#tail, this.#tailLength, start, end);
     this.#tailLength = length;
+  }
+
+  /** @param bytes with the rest of the unfinished line in [start, end) */
+  #beginsWithData(bytes: Buffer, start: number, end: number): boolean {
+    const kept = this.#tail?.subarray(0, Math.min(this.#tailLength, DATA.length)) ?? bytes.subarray(0, 0);
+    const first = Buffer.concat([kept, bytes.subarray(start, Math.min(end, start + DATA.length))]);
+    return startsWith(first, 0, first.length, DATA);
+  }
+
+  /** Appends at most `LINE_END` bytes to the tail, which keeps at least as many of its last bytes. */
+  #slide(bytes: Buffer, start: number, end: number): void {
+    const tail = this.#tail;
+    const length = this.#tailLength;
+    if (tail === undefined || length + end - start > tail.length) {
+      const roomy = tail !== undefined && tail.length >= 2 * LINE_END ? tail : Buffer.allocUnsafeSlow(2 * LINE_END);
+      this.#tailLength = Math.min(length, LINE_END);
+      tail?.copy(roomy, 0, length - this.#tailLength, length);
+      this.#tail = roomy;
+    }
+    bytes.copy(this.#tail!, this.#tailLength, start, end);
+    this.#tailLength += end - start;
+  }
+
+  /** @param end of the line, of which [start, end) has at least the last `LINE_END` bytes */
+  #readLongLine(bytes: Buffer, start: number, end: number): void {
+    if (this.#key !== "usage") return;
+    const usage = usageAtEnd(bytes.subarray(Math.max(start, end - LINE_END), end));
+    if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);
   }
 
   /** @param start of a line @param end of the last line, with or without its LF */
@@ -129,7 +168,11 @@ export class SseUsageReader implements UsageReader {
 
   /** @param end of the line, without its LF */
   #readLine(bytes: Buffer, start: number, end: number): void {
-    if (end - start > MAX_LINE || !startsWith(bytes, start, end, DATA)) return;
+    if (!startsWith(bytes, start, end, DATA)) return;
+    if (end - start > MAX_LINE) {
+      this.#readLongLine(bytes, start, end);
+      return;
+    }
     const text = bytes.subarray(start + DATA.length, end);
     const usage = usageFromJson(text) ?? usageOfJoined(text);
     if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { MAX_USAGE_BYTES, usageFromJson } from "./json-usage.ts";
-import { MAX_LINE, SseUsageReader } from "./sse-usage.ts";
+import { LINE_END, MAX_LINE, SseUsageReader } from "./sse-usage.ts";
 import { mergeUsage, NO_USAGE as NOTHING, withTotal } from "./usage.ts";
 
 const json = (text: string) => usageFromJson(Buffer.from(text));
@@ -202,6 +202,33 @@ describe("usage of a stream", () => {
       expect(feed(`${line(MAX_LINE + 1)}\n\n${USAGE}data: [DONE]\n\n`).usage).toEqual(expected);
       expect(feed(`data: [DONE]\n\n${line(10 * MAX_LINE)}\n\n`).done).toBe(false);
     }
+  });
+
+  it("reads a usage at the end of a line that is too long, in one piece or in many", () => {
+    const tokens = '"usage":{"input_tokens":4,"output_tokens":2}';
+    const line = (output: string, after: string) =>
+      `data: {"type":"response.completed","response":{"output":${JSON.stringify(output)},${tokens},"user":${JSON.stringify(after)}}}\n\n`;
+    const long = `${'{"usage":{"input_tokens":9}} '.repeat(MAX_LINE / 16)}\\`;
+    const cut = (text: string, size: number) => sse(...(text.match(new RegExp(`[^]{1,${size}}`, "g")) ?? []));
+    for (const size of [3, 1000, LINE_END, LINE_END + 1, 70_000, 1_000_000]) {
+      expect(cut(line(long, "me"), size).usage).toEqual({
+        ...NOTHING,
+        promptTokens: 4,
+        completionTokens: 2,
+        totalTokens: 6,
+      });
+      // Text behind the usage that looks like one is none; and a usage that is too far from the end is not found.
+      expect(cut(line(long, '"usage":{"input_tokens":9}'), size).usage?.promptTokens).toBe(4);
+      expect(cut(line(long, "x".repeat(LINE_END)), size).usage).toBeUndefined();
+      expect(cut(line(long, "me").replace("data:", "text:"), size).usage).toBeUndefined();
+      expect(cut(`${line(long, "me")}${USAGE}data: [DONE]\n\n`, size).usage).toEqual(expected);
+    }
+  });
+
+  it("is not misled by other members of that name in such a line", () => {
+    const schema = '"tools":[{"properties":{"usage":{"type":"object"}}}]';
+    const line = `data: {"response":{"output":"${"x".repeat(MAX_LINE)}","usage":{"input_tokens":4},${schema}}}\n`;
+    expect(sse(line).usage?.promptTokens).toBe(4);
   });
 
   it("keeps its own copy of an unfinished line", () => {

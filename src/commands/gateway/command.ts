@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { collect, command, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
+import { collect, command, durationOf, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,
   bodySettingsFrom,
@@ -35,6 +35,7 @@ interface GatewayFlags extends ExplainOptions, BodyOptions, LogOptions {
   readonly legacyCriticality: boolean;
   readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
+  readonly drainTimeout: string;
 }
 
 /** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
@@ -78,7 +79,12 @@ export function gatewayCommand(): Command {
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
-    .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
+    .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
+    .option(
+      "--drain-timeout <duration>",
+      "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
+      "0s",
+    );
   return withLogOptions(withExplainOptions(withBodyOptions(made))).action(async (flags: GatewayFlags) => {
     const source = {
       configFile: flags.configFile,
@@ -122,6 +128,7 @@ export function gatewayCommand(): Command {
       }),
       learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
       debugOpen: flags.debugOpen,
+      drainTimeout: durationOf(flags.drainTimeout, "--drain-timeout", 0),
       bodies: bodySettingsFrom(flags),
       explain: explainSettingsFrom(flags),
       ...logSettingsFrom(flags),

@@ -1,3 +1,4 @@
+import { delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { fileSignature } from "../../base/document/folder-watch.ts";
@@ -49,6 +50,8 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** Milliseconds after the signal to end in which the gateway, no longer ready, still takes requests; default 0. */
+  readonly drainTimeout?: number | undefined;
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
@@ -197,6 +200,9 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       async drain() {
         draining = true;
         scaler?.drain();
+        proxy.closeAfterAnswers();
+        // Whoever balances the load needs time to see that this gateway is not ready.
+        await delay(clock, options.drainTimeout ?? 0);
         await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },

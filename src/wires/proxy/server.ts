@@ -16,6 +16,8 @@ export interface RunningProxy {
   readonly port: number;
   /** Client connections that are open now. */
   readonly connections: number;
+  /** From now on, each answer closes its connection. The proxy still accepts connections and requests. */
+  closeAfterAnswers(): void;
   /** Accepts no further connection, lets running requests end, then closes. Resolves when the last one has ended. */
   drain(): Promise<void>;
   /** Cuts all connections. */
@@ -129,6 +131,9 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     port: bound.port,
     get connections() {
       return connections.size;
+    },
+    closeAfterAnswers() {
+      services.draining = true;
     },
     drain() {
       services.draining = true;

@@ -25,7 +25,7 @@ export interface ProxyServices {
   readonly pools: UpstreamPools;
   readonly deadlines: Deadlines;
   readonly beginnings: BeginQueue;
-  /** Connections take no further request: the answers to running requests close their connections. */
+  /** Every answer closes its connection. */
   draining: boolean;
 }
 

@@ -167,6 +167,12 @@ export const DISPATCH_FLAGS = [
     help: "A gate of an unknown type is always open, as in the reference, instead of an error.",
   },
   {
+    ...FILE,
+    name: "gateway-key-file",
+    since: "ours",
+    help: "File with a key that gateways ask for (sluice keys), sent as Authorization: Bearer; the Authorization of a message, and a name and password in the URL of a queue, win over it.",
+  },
+  {
     name: "deadline-header",
     takes: "NAME",
     type: "string",

@@ -206,6 +206,21 @@ describe("dispatchOptionsOf", () => {
     expect((await optionsOf([...INLINE, ...both])).mergePolicy?.value).toEqual({ type: "newer" });
   });
 
+  it("reads the key for gateways, and never repeats it", async () => {
+    const keyFile = (content: string) => [...INLINE, `--gateway-key-file=${file("key", content)}`];
+    expect((await optionsOf(INLINE)).gatewayKey).toBeUndefined();
+    const { options, flags } = await command(keyFile(" sk-secret\n"));
+    expect(options.gatewayKey).toBe("sk-secret");
+    expect(JSON.stringify(flags)).not.toContain("sk-secret");
+    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold one key and nothing else: ";
+    expect(await failure(keyFile("\n"))).toBe(`${refused}it is empty`);
+    for (const wrong of ["sk-secret\nsk-two", "sk-secr\u00e9t", "sk-secret\r\nx: y"])
+      expect(await failure(keyFile(wrong))).toBe(
+        `${refused}it has blanks, line breaks or characters that are not ASCII`,
+      );
+    expect(await failure([...INLINE, `--gateway-key-file=${join(folder, "none")}`])).toContain("does not exist");
+  });
+
   it("reads the client's certificates, and refuses what is none (A-81)", async () => {
     const authority = await clientAuthority();
     const ca = `--tls-ca-cert=${file("ca.pem", authority.ca)}`;

@@ -67,6 +67,8 @@ export async function dispatchOptionsOf(
       cert: settings.pathOf("tls-cert"),
       key: settings.pathOf("tls-key"),
     },
+    gatewayKeyPath: settings.pathOf("gateway-key-file"),
+    gatewayKeyName: settings.nameOf("gateway-key-file"),
     tlsName: (which) => settings.nameOf(which === "ca" ? "tls-ca-cert" : `tls-${which}`),
     insecureSkipVerify: values["tls-insecure-skip-verify"],
     process: {

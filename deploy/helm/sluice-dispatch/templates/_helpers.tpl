@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq (int .Values.healthPort) (int .Values.metricsPort) }}
 {{- fail (printf "healthPort and metricsPort are both %d: give each a number of its own" (int .Values.healthPort)) }}
 {{- end }}
-{{- range $name, $value := dict "config" "config" "bind-address" "bindAddress" "health-port" "healthPort" "metrics-port" "metricsPort" "drain-timeout" "drainSeconds" "replica-count" "replicas" }}
+{{- range $name, $value := dict "config" "config" "bind-address" "bindAddress" "health-port" "healthPort" "metrics-port" "metricsPort" "drain-timeout" "drainSeconds" "gateway-key-file" "gatewayKey.secretName" "replica-count" "replicas" }}
 {{- if hasKey $.Values.flags $name }}
 {{- fail (printf "flags.%s is set by the chart: use the value %s" $name $value) }}
 {{- end }}

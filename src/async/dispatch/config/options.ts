@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { didYouMean } from "../../../base/document/nearest.ts";
-import { readText } from "../../../base/document/read.ts";
 import { knownKeys } from "../../../base/document/validate.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { LoggerOptions } from "../../../base/telemetry/logging.ts";
@@ -8,6 +7,7 @@ import type { PoolSettings, QueueSettings, TransportSettings } from "../../broke
 import { type ClientTls, readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
 import { type ConfigDocument, Findings } from "./config-document.ts";
 import { GATE_FIELDS, gateOf, requiredText } from "./fields.ts";
+import { type GatewayKeySource, readGatewayKey } from "./gateway-key.ts";
 import { queueList, type TransportName } from "./transport-fields.ts";
 import { readTransport, type TransportContext } from "./transport-file.ts";
 
@@ -70,10 +70,7 @@ interface DispatchSources extends TransportContext {
   /** Files for TLS towards the gateways. */
   readonly tlsPaths: TlsPaths;
   readonly insecureSkipVerify: boolean;
-  /** File with the key for the gateways. */
-  readonly gatewayKeyPath: string | undefined;
-  /** The name of its flag in messages. */
-  readonly gatewayKeyName: string;
+  readonly gatewayKey: GatewayKeySource;
   /** The name of such a file in messages. */
   tlsName(which: keyof TlsPaths): string;
 }
@@ -109,27 +106,10 @@ export async function loadDispatchOptions(
       transforms: sources.transforms,
       plugins: sources.plugins,
       clientTls: { ...tls, insecureSkipVerify: sources.insecureSkipVerify },
-      gatewayKey: await readGatewayKey(sources.gatewayKeyPath, sources.gatewayKeyName),
+      gatewayKey: await readGatewayKey(sources.gatewayKey),
     },
     warnings: findings.warnings,
   };
-}
-
-const MAX_KEY_BYTES = 4096;
-
-/**
- * Reads the key that gateways ask for; blanks around it do not belong to it. A message never repeats the key.
- * @param flag its name in messages
- * @throws SluiceError DOCUMENT_UNREADABLE, FLAG_VALUE
- */
-async function readGatewayKey(path: string | undefined, flag: string): Promise<string | undefined> {
-  if (path === undefined) return undefined;
-  const key = (await readText(path, { maxBytes: MAX_KEY_BYTES })).trim();
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new SluiceError(
-    "FLAG_VALUE",
-    `${flag}: ${path} must hold one key and nothing else: ${key === "" ? "it is empty" : "it has blanks, line breaks or characters that are not ASCII"}`,
-  );
 }
 
 /** Most workers of one pool: each holds a message and a connection. */

@@ -1,0 +1,123 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { startApiServer } from "../support/apiserver/index.ts";
+import { ask } from "../support/client.ts";
+import { newKeys } from "../support/keys.ts";
+import { poll } from "../support/poll.ts";
+import { ROOT, type TestProcess } from "../support/process.ts";
+import { objectsOf, one, type Rendered } from "../support/rendered.ts";
+import { startSims } from "../support/stack.ts";
+import { expectService, probesOf, type Service, startPod } from "./service.cases.ts";
+
+const folderOf = (service: Service): string => join(ROOT, "deploy", "manifests", service);
+const read = (service: Service, name: string = service): Rendered[] =>
+  objectsOf(readFileSync(join(folderOf(service), `${name}.yaml`), "utf8"));
+
+const left: { stop(): Promise<void> }[] = [];
+afterEach(async () => {
+  await Promise.all(left.splice(0).map((each) => each.stop()));
+});
+function running(objects: readonly Rendered[], mine: Parameters<typeof startPod>[1]): TestProcess {
+  const pod = startPod(objects, mine);
+  left.push(pod);
+  return pod;
+}
+
+describe("deploy/manifests/gateway", () => {
+  it("runs a gateway with keys, hardened, that stops without a lost request", () => {
+    expect(expectService(read("gateway"), "gateway")).toMatchObject({ keys: "/keys/keys.yaml" });
+  });
+
+  it("starts with its arguments: it asks for the keys of the Secret, and answers the probes", async () => {
+    const objects = read("gateway");
+    const sims = await startSims(2);
+    left.push(...sims.map(({ process }) => process));
+    const entries = sims.map(({ port }, i) => `- { name: vllm-${i}, address: 127.0.0.1, port: ${port} }`);
+    one(objects, "ConfigMap")["data"]["endpoints.yaml"] = `endpoints:\n${entries.join("\n")}\n`;
+    const { text, key } = await newKeys("me");
+    const pod = running(objects, { "sluice-gateway-keys": { "keys.yaml": text } });
+    await poll("the probes", async () => {
+      const { live, ready } = await probesOf(pod, "admin");
+      return live === 200 && ready === 200;
+    });
+    const models = `http://${await pod.listening("gateway")}/v1/models`;
+    expect((await ask(models)).status).toBe(401);
+    expect((await ask(models, { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
+  });
+
+  it("has a list of model servers that is an endpoints file", async () => {
+    const { text } = await newKeys("me");
+    const pod = running(read("gateway"), { "sluice-gateway-keys": { "keys.yaml": text } });
+    const shown = await ask(`http://${await pod.listening("admin")}/debug/endpoints`);
+    const { endpoints } = JSON.parse(shown.text) as { endpoints: { id: string }[] };
+    expect(endpoints.map(({ id }) => id).sort()).toEqual(["default/vllm-0", "default/vllm-1"]);
+  });
+
+  it("has a patch for TLS that adds two arguments and the Secret", () => {
+    const args = (objects: Rendered[]) => one(objects, "Deployment")["spec"].template.spec.containers[0].args;
+    const added = ["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key"];
+    expect(args(read("gateway", "tls"))).toEqual([...args(read("gateway")), ...added]);
+    const { spec } = one(read("gateway", "tls"), "Deployment")["spec"].template;
+    expect(spec.containers[0].volumeMounts).toEqual([{ name: "tls", mountPath: "/tls", readOnly: true }]);
+    expect(spec.volumes[0].secret).toEqual({ secretName: "sluice-gateway-tls", defaultMode: 0o440 });
+  });
+});
+
+describe("deploy/manifests/dispatch", () => {
+  const mine = {
+    "sluice-dispatch-redis": { url: "redis://127.0.0.1:9/0" },
+    "sluice-dispatch-key": { key: "sk-of-the-gateway\n" },
+  };
+
+  it("runs a dispatcher, hardened, that gives its messages back before it is killed", () => {
+    const args = expectService(read("dispatch"), "dispatch");
+    expect(Number(args["replica-count"])).toBe(one(read("dispatch"), "Deployment")["spec"].replicas);
+  });
+
+  it("starts with its arguments: alive, and not ready while its Redis is away", async () => {
+    const pod = running(read("dispatch"), mine);
+    await poll("the probes", async () => {
+      const { live, ready } = await probesOf(pod, "health");
+      return live === 200 && ready === 503;
+    });
+    expect(pod.stderr).not.toContain("sk-of-the-gateway");
+    await pod.stop("SIGTERM");
+    expect(pod.exit).toEqual({ code: 0, signal: null });
+  });
+
+  it("says which Secret has no key", async () => {
+    const pod = running(read("dispatch"), { ...mine, "sluice-dispatch-key": { key: "" } });
+    expect((await pod.ended()).code).toBe(1);
+    expect(pod.stderr).toContain("--gateway-key-file");
+    expect(pod.stderr).toContain("it is empty");
+  });
+});
+
+describe.each<Service>(["gateway", "dispatch"])("deploy/manifests/%s", (service) => {
+  it("goes into any namespace, and its kustomization names files that are there", () => {
+    for (const { metadata } of read(service)) expect(metadata.namespace).toBeUndefined();
+    const { resources } = parse(readFileSync(join(folderOf(service), "kustomization.yaml"), "utf8"));
+    expect(resources).toEqual([`${service}.yaml`]);
+    expect(readdirSync(folderOf(service))).toContain(`${service}.yaml`);
+  });
+
+  it("is what an API server takes as it is, each field known", async () => {
+    const api = await startApiServer();
+    try {
+      await api.put({ apiVersion: "v1", kind: "Namespace", metadata: { name: "llm" } });
+      for (const object of read(service)) {
+        const placed = { ...object, metadata: { ...object.metadata, namespace: "llm" } };
+        const path = await api.path(placed);
+        const query = "fieldManager=test&fieldValidation=Strict";
+        const answer = await api.request("PATCH", `${path}?${query}`, placed, {
+          contentType: "application/apply-patch+yaml",
+        });
+        expect([object.kind, answer.status, answer.body]).toEqual([object.kind, 201, expect.anything()]);
+      }
+    } finally {
+      await api.close();
+    }
+  });
+});

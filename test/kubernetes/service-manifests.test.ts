@@ -108,10 +108,11 @@ describe.each<Service>(["gateway", "dispatch"])("deploy/manifests/%s", (service)
     try {
       await api.put({ apiVersion: "v1", kind: "Namespace", metadata: { name: "llm" } });
       for (const object of read(service)) {
-        const placed = { ...object, metadata: { ...object.metadata, namespace: "llm" } };
-        const path = await api.path(placed);
+        const { apiVersion, kind } = object;
+        const root = apiVersion === "v1" ? "/api/v1" : `/apis/${apiVersion}`;
+        const path = `${root}/namespaces/llm/${kind.toLowerCase()}s/${object.metadata.name}`;
         const query = "fieldManager=test&fieldValidation=Strict";
-        const answer = await api.request("PATCH", `${path}?${query}`, placed, {
+        const answer = await api.request("PATCH", `${path}?${query}`, object, {
           contentType: "application/apply-patch+yaml",
         });
         expect([object.kind, answer.status, answer.body]).toEqual([object.kind, 201, expect.anything()]);

@@ -80,17 +80,17 @@ export function expectService(objects: readonly Rendered[], service: Service): R
   const { labels } = deployment["spec"].template.metadata;
   expect(labels).toMatchObject(matchLabels);
   expect(spec.topologySpreadConstraints.length).toBeGreaterThan(0);
-  const exposed = objects.filter(({ kind }) => kind === "Service");
-  for (const { spec: of } of exposed as { spec: Rendered["spec"] }[]) {
+  const exposed = objects.filter(({ kind }) => kind === "Service").map((each) => each["spec"]);
+  for (const of of exposed) {
     expect(labels).toMatchObject(of.selector);
     for (const { targetPort } of of.ports) expect(ports).toContain(targetPort);
   }
   // Who may use the models gets no way to the metrics: they are a Service of their own.
-  const scraped = exposed.filter(({ spec: of }) => of.ports.some(({ targetPort }: Rendered) => targetPort === metrics));
-  expect(scraped.map(({ spec: of }) => [of.type, of.ports.length])).toEqual([["ClusterIP", 1]]);
+  const scraped = exposed.filter((of) => of.ports.some(({ targetPort }: Rendered) => targetPort === metrics));
+  expect(scraped.map((of) => [of.type, of.ports.length])).toEqual([["ClusterIP", 1]]);
   const budgets = objects.filter(({ kind }) => kind === "PodDisruptionBudget");
   expect(budgets.length).toBe(deployment["spec"].replicas > 1 ? 1 : 0);
-  for (const { spec: of } of budgets) expect(of).toEqual({ maxUnavailable: 1, selector: { matchLabels } });
+  for (const budget of budgets) expect(budget["spec"]).toEqual({ maxUnavailable: 1, selector: { matchLabels } });
 
   const mounted = Object.fromEntries(container.volumeMounts.map(({ name, ...mount }: Rendered) => [name, mount]));
   for (const { name, secret } of spec.volumes) {

@@ -1,3 +1,4 @@
+import type { Caller } from "../../base/inference/caller.ts";
 import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
@@ -76,6 +77,8 @@ export interface Wire {
   evict(rejection: Rejection): void;
   /** The client's address as the wire knows it, apart from the headers: an IP address, perhaps with a port. */
   clientAddress?(): string | undefined;
+  /** The client that the wire has recognised; undefined where clients need no key. */
+  readonly caller?: Caller | undefined;
   /** Attempts after the first one; undefined where the wire makes none. */
   readonly retries?: number;
   /** The answer that the wire itself gives to a request that breaks HTTP or stalls; it then ends the exchange as client-gone. */

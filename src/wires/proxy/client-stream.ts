@@ -1,12 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { Caller } from "../../base/inference/caller.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
 import type { Timed } from "./deadlines.ts";
 import { ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, rejectionAnswer, rejectionSlug, requestIdOf } from "./local-answer.ts";
-import { readHead } from "./request-head.ts";
+import type { Verdict } from "./options.ts";
+import { type HttpRequestHead, readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 
@@ -106,19 +109,40 @@ export class ClientStream implements ClientSide, Timed {
       this.#refuse(head);
       return;
     }
-    const refusal = this.#services.paths.judge(head.method, head.path);
+    const verdict = this.#services.authenticate?.(head);
+    // Until the promise is settled, nobody reads the body, so node stops reading the connection.
+    if (verdict instanceof Promise)
+      verdict.then(
+        (found) => this.#recognised(head, found),
+        (error: unknown) => this.#failed(error),
+      );
+    else this.#recognised(head, verdict);
+  }
+
+  /** The client is known, or refused. */
+  #recognised(head: HttpRequestHead, verdict: Verdict): void {
+    if (this.#connection.closing || this.#response.destroyed) return;
+    const refusal = verdict instanceof Rejection ? verdict : this.#services.paths.judge(head.method, head.path);
     if (refusal !== undefined) {
       this.#refuse(refusal);
       return;
     }
-    const own = this.#services.ownAnswer?.(head, this);
+    const caller = verdict as Caller | undefined;
+    const own = this.#services.ownAnswer?.(head, this, caller);
     if (own !== undefined) {
       this.answer(own, !head.end);
       return;
     }
-    this.#driver = new ExchangeDriver(this.#services, this, head);
+    this.#driver = new ExchangeDriver(this.#services, this, head, caller);
     if (!head.end) this.#listen();
     this.#driver.start(this.#expectation === "continue");
+  }
+
+  /** An internal error of sluice, before there was an exchange. */
+  #failed(error: unknown): void {
+    this.#services.onError(error);
+    if (!this.#connection.closing && !this.#response.destroyed)
+      this.#refuse(new Rejection("internal", messageOf(error)));
   }
 
   /** Node has the status line of an answer. */

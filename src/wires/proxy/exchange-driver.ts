@@ -1,4 +1,5 @@
 import type { Dispatcher } from "undici";
+import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { HEADER } from "../../base/inference/headers.ts";
@@ -48,6 +49,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   readonly #services: ProxyServices;
   readonly #client: ClientSide;
   readonly #head: HttpRequestHead;
+  readonly caller: Caller | undefined;
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
   #received = 0;
@@ -68,10 +70,11 @@ export class ExchangeDriver implements Wire, AttemptListener {
   /** The last bytes of the answer that went to the client; they show whether an event is complete. */
   #tail: Uint8Array = NOTHING;
 
-  constructor(services: ProxyServices, client: ClientSide, head: HttpRequestHead) {
+  constructor(services: ProxyServices, client: ClientSide, head: HttpRequestHead, caller?: Caller) {
     this.#services = services;
     this.#client = client;
     this.#head = head;
+    this.caller = caller;
   }
 
   /** Begins. @param expectsContinue the client sends its body only after a 100 */

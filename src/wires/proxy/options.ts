@@ -1,6 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
+import type { HeaderList } from "../../base/inference/headers.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
@@ -89,6 +92,20 @@ export interface ProxyMetrics {
   interrupted(): void;
 }
 
+/**
+ * Finds the client that sends a request, and removes from the headers, before it returns, what proves the client's identity.
+ * @returns undefined for a request that needs no key; a promise where the answer needs a server, such as that of a token's keys
+ */
+export type Authenticate = (head: AccessHead) => Verdict | Promise<Verdict>;
+/** The part of a request that says who sends it. */
+export interface AccessHead {
+  readonly method: string;
+  /** Origin form: path and query. */
+  readonly path: string;
+  readonly headers: HeaderList;
+}
+export type Verdict = Caller | Rejection | undefined;
+
 export interface ProxyOptions {
   /** Address to listen on. */
   readonly host: string;
@@ -101,6 +118,8 @@ export interface ProxyOptions {
   openExchange(wire: Wire): Exchange;
   /** Decides which requests may reach a model server. */
   readonly paths: PathTable;
+  /** Absent: clients need no key. */
+  readonly authenticate?: Authenticate | undefined;
   /** Answers requests that no model server needs; asked for each request whose headers are in order. */
   readonly ownAnswer?: OwnAnswer | undefined;
   /** The most endpoints that the proxy tries after the first one failed; default 2. */

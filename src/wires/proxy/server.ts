@@ -47,6 +47,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     random: options.random,
     openExchange: (wire) => options.openExchange(wire),
     paths: options.paths,
+    authenticate: options.authenticate,
     ownAnswer: options.ownAnswer,
     maxRetries: options.maxRetries ?? 2,
     retryStatuses: new Set(options.retryStatuses ?? [503]),

@@ -3,7 +3,7 @@ import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { OwnAnswer } from "./local-answer.ts";
-import type { ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
+import type { Authenticate, ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
@@ -13,6 +13,7 @@ export interface ProxyServices {
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
   readonly paths: PathTable;
+  readonly authenticate: Authenticate | undefined;
   readonly ownAnswer: OwnAnswer | undefined;
   readonly maxRetries: number;
   readonly retryStatuses: ReadonlySet<number>;

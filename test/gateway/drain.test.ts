@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { type Answer, ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 
@@ -47,7 +48,7 @@ describe("a gateway that is told to end", () => {
   it("loses no request to a balancer that notices late", async () => {
     sims = await startSims(2);
     const endpoints = endpointsFile(sims.map(({ port }) => port));
-    const old = await start(endpoints, "2s");
+    const old = await start(endpoints, `${fixedLimit(4000)}ms`);
     door = await tcpProxy(old.port);
     const url = `http://127.0.0.1:${door.port}`;
     const seen = new Map<number, number>();

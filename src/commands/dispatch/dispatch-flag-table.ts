@@ -170,7 +170,7 @@ export const DISPATCH_FLAGS = [
     ...FILE,
     name: "gateway-key-file",
     since: "ours",
-    help: "File with a key that gateways ask for (sluice keys), sent as Authorization: Bearer; the Authorization of a message, and a name and password in the URL of a queue, win over it. Without the flag, the environment variable SLUICE_GATEWAY_KEY is the key.",
+    help: "File with a key of the gateways (sluice keys), sent as Authorization: Bearer. An Authorization of the message, or credentials in the URL of the queue, win over it. Without the flag, the environment variable SLUICE_GATEWAY_KEY is the key.",
   },
   {
     name: "deadline-header",

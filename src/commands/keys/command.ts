@@ -1,6 +1,5 @@
 import type { Command } from "commander";
 import { realClock } from "../../base/clock/real.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
 import { command, STANDARD } from "../common/command.ts";
 import type { AddFlags, KeysWorld } from "./keys-tools.ts";
 
@@ -36,9 +35,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--grace <duration>", "how long the old secret still counts: 0, 24h, 7d", "0")
     .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
-  const made = command("keys", "make and change the keys of a gateway's clients").action(() => {
-    throw new SluiceError("FLAG_MISSING", "give a command: sluice keys add, list, revoke or rotate");
-  });
+  const made = command("keys", "make and change the keys of a gateway's clients");
   for (const one of [add, list, revoke, rotate]) made.addCommand(one);
   return made;
 }

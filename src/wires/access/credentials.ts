@@ -3,7 +3,7 @@ import { KEY_PREFIX } from "./key-text.ts";
 
 /** The headers in which clients send a key or a token: OpenAI's, Anthropic's, Azure's. */
 const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "api-key"] as const;
-const BEARER = /^bearer[ \t]+/i;
+const BEARER = /^bearer(?:[ \t]+|$)/i;
 /** A signed token has three parts in base64url; the first one begins with `{"`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
 

@@ -4,9 +4,9 @@ import { check, invalid, type Violation } from "../../base/document/validate.ts"
 import { KEY_HASH, KEY_ID } from "./key-text.ts";
 
 /** The largest keys file, bytes. */
-export const MAX_KEYS_BYTES = 8 * 1024 * 1024;
-/** The most keys of a file, revoked ones included. */
-export const MAX_KEYS = 10_000;
+export const MAX_KEYS_BYTES = 2 * 1024 * 1024;
+/** The most keys of a file, revoked ones included: reading so many stops the gateway for about 0.3 s. */
+const MAX_KEYS = 2_000;
 /** The most models that a key or a token lists. */
 export const MAX_MODELS = 1000;
 /** The most characters of a name, of a model, of a fairness ID. */

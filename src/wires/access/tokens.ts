@@ -137,8 +137,8 @@ function faultOf(error: unknown): Rejection | typeof UNKNOWN_KEY {
   if (error instanceof errors.JWSSignatureVerificationFailed) return invalid("its signature is wrong");
   if (error instanceof errors.JOSEAlgNotAllowed) return invalid("its algorithm is not allowed");
   if (error instanceof errors.JWKSMultipleMatchingKeys) return invalid("it names no key (`kid`), and several keys fit");
-  if (error instanceof errors.JOSEError) return invalid("it is no signed token");
-  throw error;
+  // Also other errors come from what the client sent, such as a header that no key fits.
+  return invalid("it is no signed token");
 }
 
 function invalid(problem: string): Rejection {

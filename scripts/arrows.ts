@@ -102,7 +102,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "base/process",
   ],
   "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
-  "wires/proxy": ["picker/exchange"],
+  "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker
   "picker/core": [

@@ -3,6 +3,7 @@ import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { fileSignature } from "../../base/document/folder-watch.ts";
 import { createH2Server } from "../../base/grpc/h2/server.ts";
+import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import {
   healthHandlers,
   type ProbeState,
@@ -49,7 +50,7 @@ import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
-import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
+import { ServingTls, type TlsSettings } from "./serving-tls.ts";
 
 /** The settings of the Endpoint Picker; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource, MetricsFlags {
@@ -190,7 +191,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       handlers,
       tls: tls.extProc,
       clientCa: tls.clientCa,
-      onClientRefused: refusedClientLog(clock, log),
+      onClientRefused: refusedClientLog("ext_proc port", clock, log),
       maxStreams: settings.grpcMaxStreams,
       maxTotalStreams: settings.grpcMaxTotalStreams,
       maxConnections: settings.grpcMaxConnections,

@@ -167,7 +167,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
     const proxy = await startProxy({
-      ...options.listen,
+      listeners: [options.listen],
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),

@@ -209,7 +209,9 @@ export class ExchangeDriver implements Wire, AttemptListener {
       const out = this.#exchange!.responseBody(chunk, false);
       if (out.length === 0) return;
       this.#tail = out;
-      if (!this.#client.write(out)) this.#attempt!.pause();
+      if (this.#client.write(out)) return;
+      this.#client.deadline = this.#in(this.#services.timers.clientStalled);
+      this.#attempt!.pause();
     } catch (error) {
       this.#failed(error);
     }

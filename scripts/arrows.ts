@@ -100,6 +100,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "pool/resources",
     "base/document",
     "base/process",
+    "base/grpc",
   ],
   "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
@@ -141,7 +142,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "async/gates": ["async/brokers", "base/document", "base/plugin"],
   // pool
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
-  "pool/endpoints": ["base/document", "base/plugin"],
+  "pool/endpoints": ["base/document", "base/grpc", "base/plugin"],
   "pool/kubernetes": ["base/document"],
   "pool/resources": ["base/document"],
   // base

@@ -26,11 +26,7 @@ const REFUSED_AGAIN = 60_000;
  * Logs why a port refuses clients: each reason once a minute. OpenSSL has some eighty reasons.
  * @param port as people call it, such as "ext_proc port"
  */
-export function refusedClientLog(
-  port: string,
-  clock: Clock,
-  log: Logger,
-): (problem: string, address: string) => void {
+export function refusedClientLog(port: string, clock: Clock, log: Logger): (problem: string, address: string) => void {
   const toldAt = new Map<string, number>();
   return (problem, address) => {
     const now = clock.now();

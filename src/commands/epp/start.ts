@@ -3,7 +3,6 @@ import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { fileSignature } from "../../base/document/folder-watch.ts";
 import { createH2Server } from "../../base/grpc/h2/server.ts";
-import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import {
   healthHandlers,
   type ProbeState,
@@ -12,6 +11,7 @@ import {
   probeStatus,
   SERVING_STATUS,
 } from "../../base/grpc/health.ts";
+import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";

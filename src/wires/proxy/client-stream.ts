@@ -71,9 +71,7 @@ export abstract class ClientStream implements ClientSide, Timed {
     deadlines.add(this);
     this.#cors = cors?.headersFor(this.lines.raw);
     const head =
-      this.expectation === "unknown"
-        ? EXPECTATION_UNKNOWN
-        : readHead(this.lines, this.#peer, limits, allowUnderscores);
+      this.expectation === "unknown" ? EXPECTATION_UNKNOWN : readHead(this.lines, this.#peer, limits, allowUnderscores);
     if (head instanceof BadRequest) {
       this.#refuse(head);
       return;

@@ -38,7 +38,7 @@ export class Cors {
 
   /** The headers for the answer to a request. @param raw its headers: name, value, name, value */
   headersFor(raw: readonly string[]): CorsHeaders {
-    return new OriginHeaders(this.#allowed(valueOf(raw, "origin")), this.#any);
+    return new OriginHeaders(this.#allowed(headerOf(raw, "origin")), this.#any);
   }
 
   /**
@@ -48,11 +48,11 @@ export class Cors {
    */
   preflight(method: string, raw: readonly string[]): LocalAnswer | undefined {
     if (method !== "OPTIONS") return undefined;
-    const origin = valueOf(raw, "origin");
-    if (origin === undefined || valueOf(raw, "access-control-request-method") === undefined) return undefined;
+    const origin = headerOf(raw, "origin");
+    if (origin === undefined || headerOf(raw, "access-control-request-method") === undefined) return undefined;
     // The answer says the headers of `headersFor`, too.
     if (this.#allowed(origin) === undefined) return { status: 204, headers: [], body: Buffer.alloc(0) };
-    const asked = valueOf(raw, "access-control-request-headers")?.toLowerCase();
+    const asked = headerOf(raw, "access-control-request-headers")?.toLowerCase();
     const headers = ["access-control-allow-methods", METHODS, "access-control-max-age", MAX_AGE];
     // `*` would not include `authorization`, so each name is repeated.
     if (asked !== undefined && HEADER_NAMES.test(asked)) headers.push("access-control-allow-headers", asked);
@@ -73,7 +73,9 @@ class OriginHeaders implements CorsHeaders {
   /** @param origin the one that may read the answer; undefined = none @param any the answer is the same for all origins */
   constructor(origin: string | undefined, any: boolean) {
     this.flat = [
-      ...(origin === undefined ? [] : ["access-control-allow-origin", origin, "access-control-expose-headers", EXPOSED]),
+      ...(origin === undefined
+        ? []
+        : ["access-control-allow-origin", origin, "access-control-expose-headers", EXPOSED]),
       ...(origin === undefined || any ? [] : ["access-control-allow-credentials", "true"]),
       // A cache must not give the answer for one origin to another.
       ...(any ? [] : ["vary", "origin"]),
@@ -90,7 +92,7 @@ class OriginHeaders implements CorsHeaders {
 }
 
 /** The only value of a header; undefined when it is absent or repeated. */
-function valueOf(raw: readonly string[], name: string): string | undefined {
+function headerOf(raw: readonly string[], name: string): string | undefined {
   let found: string | undefined;
   for (let i = 0; i < raw.length; i += 2) {
     if (raw[i]!.length !== name.length || raw[i]!.toLowerCase() !== name) continue;

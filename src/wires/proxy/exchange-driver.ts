@@ -292,7 +292,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   attemptOver(endpoint: Endpoint): void {
-    this.#services.pools.release(endpoint.hostPort);
+    this.#services.pools.release(endpoint);
   }
 
   /** Opens the exchange with the head; a request without a body is decided at once. */
@@ -380,7 +380,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
         this.#forwarded = undefined;
       }
     }
-    pools.dispatch(endpoint.hostPort, request, this.#attempt);
+    pools.dispatch(endpoint, request, this.#attempt);
   }
 
   #mayRetry(): boolean {

@@ -1,11 +1,11 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { Connect, ServerTls } from "../../base/grpc/server-tls.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
-import type { Connect } from "./connector.ts";
 import type { CorsSettings } from "./cors.ts";
 import type { ListenerOptions } from "./listener.ts";
 import type { OwnAnswer } from "./local-answer.ts";
@@ -143,6 +143,8 @@ export interface ProxyOptions {
   readonly onClientRefused?: ((problem: string, address: string) => void) | undefined;
   /** Receives internal errors of the proxy, which the client sees as 500. */
   readonly onError?: (error: unknown) => void;
-  /** Opens the sockets to endpoints; `net.connect` by default. */
+  /** How the proxy speaks TLS with endpoints; absent = no endpoint speaks TLS. */
+  readonly serverTls?: ServerTls | undefined;
+  /** Opens the sockets to endpoints without TLS; `net.connect` by default. */
   readonly connect?: Connect;
 }

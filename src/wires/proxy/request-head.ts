@@ -169,7 +169,8 @@ export function originForm(target: string, authority: string, scheme: "http" | "
   let path = target;
   if (target.charCodeAt(0) !== 0x2f) {
     const absolute = ABSOLUTE.exec(target);
-    if (absolute === null || absolute[1]!.toLowerCase() !== scheme) return malformed("the request target must be a path");
+    if (absolute === null || absolute[1]!.toLowerCase() !== scheme)
+      return malformed("the request target must be a path");
     if (absolute[2]!.toLowerCase() !== authority.toLowerCase()) {
       return malformed("the request target names another authority than the Host header");
     }

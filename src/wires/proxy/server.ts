@@ -1,8 +1,8 @@
 import { ClientConnections } from "./client-connections.ts";
 import { Cors } from "./cors.ts";
 import { Deadlines, sweepInterval } from "./deadlines.ts";
-import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
 import type { Listener } from "./listener.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
 import { BeginQueue, type ProxyServices } from "./services.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
@@ -31,9 +31,16 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const { clock, metrics } = options;
   const deadlines = new Deadlines(
     clock,
-    sweepInterval([timers.bodyIdle, timers.picking, timers.firstByte, timers.responseIdle, timers.clientStalled, timers.linger]),
+    sweepInterval([
+      timers.bodyIdle,
+      timers.picking,
+      timers.firstByte,
+      timers.responseIdle,
+      timers.clientStalled,
+      timers.linger,
+    ]),
   );
-  const pools = new UpstreamPools(clock, timers, limits, options.connect);
+  const pools = new UpstreamPools(clock, timers, limits, options.serverTls, options.connect);
   deadlines.add(pools);
   const services: ProxyServices = {
     clock,

@@ -29,14 +29,14 @@ function poolsOf(limit: number): UpstreamPools {
 function ask(pools: UpstreamPools, hostPort: string, release = true): Promise<void> {
   return new Promise((resolve, reject) => {
     pools.dispatch(
-      hostPort,
+      { hostPort },
       { path: "/", method: "GET" },
       {
         onRequestStart() {},
         onResponseStart() {},
         onResponseData() {},
         onResponseEnd() {
-          if (release) pools.release(hostPort);
+          if (release) pools.release({ hostPort });
           resolve();
         },
         onResponseError: (_controller, error) => reject(error),

@@ -8,6 +8,9 @@ import type { ProxyServices } from "./services.ts";
 /** An empty piece, whose write ends after all writes before it. */
 const NOTHING = Buffer.alloc(0);
 
+/** Node resets a stream with INTERNAL_ERROR for any error. One object is enough, because no code reads its stack. */
+const GIVEN_UP = new Error("the answer was given up");
+
 /** The connection that carries the stream. */
 interface OwnConnection {
   /** Address of the client. */
@@ -121,8 +124,8 @@ export class Http2Stream extends ClientStream {
 
   #reset(): void {
     this.watch(this.services.timers.linger);
-    if (!this.#stream.closed) this.#stream.close(constants.NGHTTP2_INTERNAL_ERROR);
-    else this.#stream.destroy();
+    // Node's `close` would end the answer in order before it resets the stream, and the client would take it for complete.
+    this.#stream.destroy(GIVEN_UP);
   }
 
   #closed(): void {

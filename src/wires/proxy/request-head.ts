@@ -1,5 +1,5 @@
 import { HeaderList } from "../../base/inference/headers.ts";
-import { BadRequest, malformed } from "./bad-request.ts";
+import { BadRequest, malformed, UPGRADE_REFUSED } from "./bad-request.ts";
 import { listedIn, NOT_FORWARDED } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 
@@ -62,6 +62,7 @@ export function readHead(
   if (raw.length / 2 > limits.headerCount) {
     return new BadRequest(431, "headers-too-large", `the request has more than ${limits.headerCount} headers`);
   }
+  if (method === "CONNECT") return UPGRADE_REFUSED;
   if (!http2 && version !== "1.1" && version !== "1.0") return malformed("the version must be HTTP/1.1");
 
   let { authority } = lines;

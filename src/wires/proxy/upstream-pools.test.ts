@@ -88,8 +88,12 @@ describe("UpstreamPools", () => {
   it("a pool given up with an answer under way lets it end", async () => {
     const [a, pools] = [await server(), poolsOf(1)];
     const asked = ask(pools, a.hostPort);
-    pools.release(a.hostPort);
-    pools.dispatch("127.0.0.1:1", { path: "/", method: "GET" }, { onRequestStart() {}, onResponseError() {} });
+    pools.release(a);
+    pools.dispatch(
+      { hostPort: "127.0.0.1:1" },
+      { path: "/", method: "GET" },
+      { onRequestStart() {}, onResponseError() {} },
+    );
     await asked;
   });
 });

@@ -12,12 +12,12 @@ import {
   withBodyOptions,
   withExplainOptions,
 } from "../common/exchange-flags.ts";
+import { type ConnectionOptions, connectionsFrom, withConnectionOptions } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
 import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions, ConnectionOptions {
   readonly endpoints?: string;
-  readonly listen: string;
   readonly admin: string;
   readonly scaler?: string;
   readonly configFile?: string;
@@ -41,9 +41,12 @@ interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOpti
 
 /** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
 export function gatewayCommand(): Command {
-  const made = command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
-    .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
-    .option("--listen <address>", "address for clients", "127.0.0.1:8080")
+  const made = withConnectionOptions(
+    command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy").option(
+      "--endpoints <file>",
+      "required: the model servers, as YAML or JSON; watched for changes",
+    ),
+  )
     .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
     .option(
       "--scaler <address>",
@@ -109,7 +112,7 @@ export function gatewayCommand(): Command {
       const { runGateway } = await import("../../wires/gateway/gateway.ts");
       process.exitCode = await runGateway({
         endpointsFile: flags.endpoints,
-        listen: parseListenAddress(flags.listen, "--listen"),
+        ...connectionsFrom(flags),
         admin: parseListenAddress(flags.admin, "--admin"),
         scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
         ...source,

@@ -421,7 +421,7 @@ describe("refusals", () => {
 describe("starting and ending", () => {
   it("a taken port is a typed error that names it", async () => {
     await harness.start();
-    const again = harness.start({}, { port: harness.proxy.port });
+    const again = harness.start({}, { listeners: [{ host: "127.0.0.1", port: harness.proxy.port }] });
     await expect(again).rejects.toMatchObject({ code: "LISTEN_FAILED" });
     await expect(again).rejects.toThrow(`127.0.0.1:${harness.proxy.port}`);
   });

@@ -48,7 +48,7 @@ describe("a gateway that is told to end", () => {
   it("loses no request to a balancer that notices late", async () => {
     sims = await startSims(2);
     const endpoints = endpointsFile(sims.map(({ port }) => port));
-    const old = await start(endpoints, `${fixedLimit(4000)}ms`);
+    const old = await start(endpoints, `${fixedLimit(1000)}ms`);
     door = await tcpProxy(old.port);
     const url = `http://127.0.0.1:${door.port}`;
     const seen = new Map<number, number>();

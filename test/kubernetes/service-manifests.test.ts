@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { Agent, request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { startApiServer } from "../support/apiserver/index.ts";
+import { clientAuthority } from "../support/certificates.ts";
 import { ask } from "../support/client.ts";
 import { newKeys } from "../support/keys.ts";
 import { poll } from "../support/poll.ts";
@@ -62,6 +64,34 @@ describe("deploy/manifests/gateway", () => {
     const { spec } = one(read("gateway", "tls"), "Deployment")["spec"].template;
     expect(spec.containers[0].volumeMounts).toEqual([{ name: "tls", mountPath: "/tls", readOnly: true }]);
     expect(spec.volumes[0].secret).toEqual({ secretName: "sluice-gateway-tls", defaultMode: 0o440 });
+  });
+
+  it("speaks TLS with that patch", async () => {
+    const objects = read("gateway");
+    const pod = one(objects, "Deployment")["spec"].template.spec;
+    const patch = one(read("gateway", "tls"), "Deployment")["spec"].template.spec;
+    // As a strategic merge does it: lists of named things grow, arguments are replaced.
+    pod.containers[0].args = patch.containers[0].args;
+    pod.containers[0].volumeMounts.push(...patch.containers[0].volumeMounts);
+    pod.volumes.push(...patch.volumes);
+    expectService(objects, "gateway");
+    const { ca, server } = await clientAuthority();
+    const { text, key } = await newKeys("me");
+    const started = running(objects, {
+      "sluice-gateway-keys": { "keys.yaml": text },
+      "sluice-gateway-tls": { "tls.crt": server.cert, "tls.key": server.key },
+    });
+    const url = `https://${await started.listening("gateway")}/v1/models`;
+    const dispatcher = new Agent({ connect: { ca, servername: "localhost" } });
+    const statuses: number[] = [];
+    for (const given of ["sk-wrong", key]) {
+      const answer = await request(url, { dispatcher, headers: { authorization: `Bearer ${given}` } });
+      await answer.body.dump();
+      statuses.push(answer.statusCode);
+    }
+    await dispatcher.close();
+    expect(statuses[0]).toBe(401);
+    expect(statuses[1]).not.toBe(401);
   });
 });
 

@@ -103,10 +103,11 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "pool/resources",
     "base/document",
     "base/process",
+    "base/grpc",
   ],
   "wires/access": ["wires/proxy", "base/document"],
   "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
-  "wires/proxy": ["picker/exchange"],
+  "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker
   "picker/core": [
@@ -145,7 +146,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "async/gates": ["async/brokers", "base/document", "base/plugin"],
   // pool
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
-  "pool/endpoints": ["base/document", "base/plugin"],
+  "pool/endpoints": ["base/document", "base/grpc", "base/plugin"],
   "pool/kubernetes": ["base/document"],
   "pool/resources": ["base/document"],
   // base

@@ -7,11 +7,13 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, matchesGlob } from "node:path";
+import { dirname, join, matchesGlob } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { ask } from "../support/client.ts";
 import { GrpcClient } from "../support/grpc-client.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 
@@ -32,6 +34,9 @@ function stages(): { readonly word: string; readonly rest: string }[][] {
   return found;
 }
 
+/** The name on the PATH of the image by which commands other than the picker start. */
+const SLUICE = "/usr/local/bin/sluice";
+
 const [, build, image] = stages();
 const only = (word: string): string => {
   const found = image!.filter((instruction) => instruction.word === word);
@@ -44,7 +49,8 @@ describe("the Dockerfile", () => {
     expect(stages().length).toBe(3);
     expect(only("USER")).toBe("65532:65532");
     expect(JSON.parse(only("ENTRYPOINT"))).toEqual(["node", "/app/dist/commands/main.js", "epp"]);
-    expect(only("EXPOSE").split(" ")).toEqual(["9002", "9003", "9090"]);
+    expect(only("EXPOSE").split(" ")).toEqual(["9002", "9003", "9090", "8080", "19001", "8081", "8000"]);
+    expect(only("RUN")).toContain(`ln -s ${JSON.parse(only("ENTRYPOINT"))[1]} ${SLUICE}`);
     for (const { word } of image!) expect(["CMD", "HEALTHCHECK", "SHELL", "ADD", "VOLUME"]).not.toContain(word);
   });
 
@@ -84,16 +90,27 @@ describe("the files of the image", () => {
   /** Runs the entry point with arguments, in `/`, with the environment of the image and nothing else. */
   function start(args: readonly string[]): TestProcess {
     const [, main, ...first] = JSON.parse(only("ENTRYPOINT")) as string[];
+    return run([join(home, "node"), join(home, main!), ...first, ...args]);
+  }
+
+  /** The same with the entry point `sluice`, as the charts and the compose file have it. */
+  function sluice(...args: readonly string[]): TestProcess {
+    return run([join(home, SLUICE), ...args]);
+  }
+
+  function run(command: readonly string[]): TestProcess {
     const env = Object.fromEntries(
       only("ENV")
         .split(/\s+/)
         .map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]),
     );
-    const command = [join(home, "node"), join(home, main!), ...first, ...args];
     // As the user of the image, if that can be had: then neither the files nor the working directory can be written to.
     const drop = process.getuid?.() === 0 ? ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--"] : [];
     const [program, ...words] = [...drop, ...command];
-    return new TestProcess(program!, words, { cwd: "/", env: { PATH: "/usr/bin:/bin", TMPDIR: "/nowhere", ...env } });
+    return new TestProcess(program!, words, {
+      cwd: "/",
+      env: { PATH: `${home}:/usr/bin:/bin`, TMPDIR: "/nowhere", ...env },
+    });
   }
 
   beforeAll(() => {
@@ -106,6 +123,10 @@ describe("the files of the image", () => {
     for (const name of ["package-lock.json", ".npmrc"]) copyFileSync(join(ROOT, name), join(app, name));
     run("npm", ["ci", "--omit=dev", "--ignore-scripts", "--prefer-offline", "--loglevel=error"], app);
     copyFileSync(process.execPath, join(home, "node"));
+    const main = join(app, "dist", "commands", "main.js");
+    chmodSync(main, 0o755);
+    mkdirSync(join(home, dirname(SLUICE)), { recursive: true });
+    symlinkSync(main, join(home, SLUICE));
     chmodSync(home, 0o755);
     mkdirSync(join(home, "config"));
     writeFileSync(join(home, "config", "endpoints.yaml"), "endpoints: [{ name: a, address: 127.0.0.1, port: 9 }]\n");
@@ -113,6 +134,12 @@ describe("the files of the image", () => {
       join(home, "config", "default-plugins.yaml"),
       "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{ type: queue-scorer }]\n" +
         "schedulingProfiles: [{ name: default, plugins: [{ pluginRef: queue-scorer }] }]\n",
+    );
+    writeFileSync(join(home, "config", "keys.yaml"), "keys: []\n");
+    writeFileSync(
+      join(home, "config", "dispatch.yaml"),
+      "transport: redis-sortedset\ntransport-config: { url: 'redis://127.0.0.1:9', queues: [{ queue_name: q, igw_base_url: 'http://g' }] }\n" +
+        "bind-address: 127.0.0.1\nhealth-port: 0\nmetrics-port: 0\n",
     );
     for (const name of readdirSync(join(home, "config"))) chmodSync(join(home, "config", name), 0o444);
     chmodSync(join(home, "config"), 0o555);
@@ -148,6 +175,26 @@ describe("the files of the image", () => {
     client.close();
     await epp.stop("SIGTERM");
     expect(epp.exit).toEqual({ code: 0, signal: null });
+    expect(listing()).toEqual(files);
+  });
+
+  it("have every command behind the name sluice: servers, a gateway with keys, a dispatcher", async () => {
+    const files = listing();
+    const server = sluice("sim", "--host=127.0.0.1", "--port=0");
+    await server.listening("sim");
+    expect((await sluice("keys", "--help").ended()).code).toBe(0);
+    const config = join(home, "config");
+    const local = ["--listen=127.0.0.1:0", "--admin=127.0.0.1:0"];
+    const gateway = sluice("gateway", `--endpoints=${config}/endpoints.yaml`, `--keys=${config}/keys.yaml`, ...local);
+    const answer = await ask(`http://${await gateway.listening("gateway")}/v1/models`);
+    expect(answer.status).toBe(401);
+    const dispatch = sluice("dispatch", `--config=${config}/dispatch.yaml`);
+    const health = `http://${await dispatch.listening("health")}/healthz`;
+    await dispatch.until("its health", async () => (await ask(health)).status === 200);
+    for (const process of [server, gateway, dispatch]) {
+      await process.stop("SIGTERM");
+      expect(process.exit, process.stderr).toEqual({ code: 0, signal: null });
+    }
     expect(listing()).toEqual(files);
   });
 

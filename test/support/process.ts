@@ -49,7 +49,8 @@ export class TestProcess {
   async listening(name: string, limitMs = 60_000): Promise<string> {
     const address = (): string | undefined => {
       for (const line of `${this.stdout}\n${this.stderr}`.split("\n")) {
-        const ready = parseReadyLine(line);
+        // With --log-format=json, the ready line is the message of a JSON line.
+        const ready = parseReadyLine(/^\{.*"msg":"(listening [^"]*)"\}$/.exec(line)?.[1] ?? line);
         if (ready?.name === name) return ready.address;
       }
       return undefined;

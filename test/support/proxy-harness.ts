@@ -61,8 +61,7 @@ export class ProxyHarness {
 
   async start(plan: FakePlan = {}, options: Partial<ProxyOptions> = {}): Promise<this> {
     this.#proxy = await startProxy({
-      host: "127.0.0.1",
-      port: 0,
+      listeners: [{ host: "127.0.0.1", port: 0 }],
       clock: realClock,
       random: new SeededRandom(1),
       metrics: this.metrics,

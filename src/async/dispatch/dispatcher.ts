@@ -39,6 +39,8 @@ export interface DispatcherOptions {
   readonly requestTimeout: number;
   /** Header with the milliseconds that are left; undefined = none. */
   readonly deadlineHeader: string | undefined;
+  /** The key that gateways ask for; absent = none. */
+  readonly gatewayKey?: string | undefined;
   readonly client: InferenceClient;
   readonly transforms: RequestTransform;
   readonly mergePolicy: MakeMergePolicy;

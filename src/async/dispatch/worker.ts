@@ -30,6 +30,8 @@ export interface WorkerOptions {
   /** Milliseconds per attempt. */
   readonly requestTimeout: number;
   readonly deadlineHeader: string | undefined;
+  /** The key that gateways ask for; absent = none. */
+  readonly gatewayKey?: string | undefined;
   /** Aborted when the time of running requests is over. */
   readonly cutOff: AbortSignal;
   /** The gate of the pool. */
@@ -162,6 +164,7 @@ export class Worker {
         queue,
         transformed,
         deadlineHeader,
+        gatewayKey: this.#options.gatewayKey,
         remainingMs,
         stamped: policy.stamp(delivery.claim, delivery.labels),
         trace: tracing.on ? (set) => http.inject(set) : undefined,

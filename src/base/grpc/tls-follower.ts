@@ -22,6 +22,12 @@ export const FOLLOWED = {
     used: "they apply to new connections",
     kept: "the new ones are not usable, the old ones stay in use",
   },
+  servers: {
+    name: "TLS of the model servers",
+    again: "the files hold what is in use again",
+    used: "new connections use the new files",
+    kept: "the new files are not usable, the old ones stay in use",
+  },
 } as const;
 
 export interface TlsFollowerOptions<T> {
@@ -36,6 +42,8 @@ export interface TlsFollowerOptions<T> {
   readonly use: (loaded: T) => void;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The level of the line about files that are not usable; default `warn`. */
+  readonly level?: "warn" | "error";
 }
 
 /**
@@ -112,7 +120,7 @@ export class TlsFollower<T> {
   }
 
   #reload(): void {
-    const { directory, log, use, load, what } = this.#options;
+    const { directory, log, use, load, what, level = "warn" } = this.#options;
     try {
       const loaded = load();
       const text = JSON.stringify(loaded);
@@ -129,7 +137,7 @@ export class TlsFollower<T> {
       const problem = messageOf(error);
       if (problem === this.#told) return;
       this.#told = problem;
-      log.warn({ directory, cause: problem }, `${what.name}: ${what.kept}`);
+      log[level]({ directory, cause: problem }, `${what.name}: ${what.kept}`);
     }
   }
 }

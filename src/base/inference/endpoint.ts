@@ -72,6 +72,8 @@ export interface Endpoint {
   readonly port: number;
   /** `address:port` as it goes on the wire; IPv6 in brackets. */
   readonly hostPort: string;
+  /** Whether requests go over TLS; absent = as the gateway says for all. */
+  readonly scheme?: "http" | "https" | undefined;
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly metrics: EndpointMetrics;

@@ -167,6 +167,12 @@ export const DISPATCH_FLAGS = [
     help: "A gate of an unknown type is always open, as in the reference, instead of an error.",
   },
   {
+    ...FILE,
+    name: "gateway-key-file",
+    since: "ours",
+    help: "File with a key of the gateways (sluice keys), sent as Authorization: Bearer. An Authorization of the message, or credentials in the URL of the queue, win over it. Without the flag, the environment variable SLUICE_GATEWAY_KEY is the key.",
+  },
+  {
     name: "deadline-header",
     takes: "NAME",
     type: "string",

@@ -110,7 +110,7 @@ describe("the tables of flags (A-84)", () => {
     expect(theirs.sort()).toEqual([...PUBLISHED].sort());
     const ours = rows.filter(({ since }) => since === "ours").map(({ name }) => name);
     expect(ours.sort()).toEqual([
-      ...["allow-unknown-gates", "bind-address", "config", "deadline-header", "debug-open"],
+      ...["allow-unknown-gates", "bind-address", "config", "deadline-header", "debug-open", "gateway-key-file"],
       ...["max-response-bytes", "replica-count"],
     ]);
   });
@@ -204,6 +204,28 @@ describe("dispatchOptionsOf", () => {
     ]);
     const both = [`--request-merge-policy-config=${older}`, `--request-merge-policy-config-file=${newer}`];
     expect((await optionsOf([...INLINE, ...both])).mergePolicy?.value).toEqual({ type: "newer" });
+  });
+
+  it("reads the key for gateways, and never repeats it", async () => {
+    const keyFile = (content: string) => [...INLINE, `--gateway-key-file=${file("key", content)}`];
+    expect((await optionsOf(INLINE)).gatewayKey).toBeUndefined();
+    const { options, flags } = await command(keyFile(" sk-secret\n"));
+    expect(options.gatewayKey).toBe("sk-secret");
+    expect(JSON.stringify(flags)).not.toContain("sk-secret");
+    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold one key and nothing else: ";
+    expect(await failure(keyFile("\n"))).toBe(`${refused}it is empty`);
+    for (const wrong of ["sk-secret\nsk-two", "sk-secr\u00e9t", "sk-secret\r\nx: y"])
+      expect(await failure(keyFile(wrong))).toBe(
+        `${refused}it has blanks, line breaks, characters that are not ASCII, or more than 4,096 bytes`,
+      );
+    expect(await failure([...INLINE, `--gateway-key-file=${join(folder, "none")}`])).toContain("does not exist");
+    const env = { SLUICE_GATEWAY_KEY: "sk-env" };
+    expect((await optionsOf(INLINE, env)).gatewayKey).toBe("sk-env");
+    expect((await optionsOf(keyFile("sk-secret"), env)).gatewayKey).toBe("sk-secret");
+    expect((await optionsOf(INLINE, { SLUICE_GATEWAY_KEY: "" })).gatewayKey).toBeUndefined();
+    expect(await failure(INLINE, { SLUICE_GATEWAY_KEY: "a b" })).toMatch(
+      /^FLAG_VALUE: the environment variable SLUICE_GATEWAY_KEY/,
+    );
   });
 
   it("reads the client's certificates, and refuses what is none (A-81)", async () => {

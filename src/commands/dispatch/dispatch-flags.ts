@@ -67,6 +67,11 @@ export async function dispatchOptionsOf(
       cert: settings.pathOf("tls-cert"),
       key: settings.pathOf("tls-key"),
     },
+    gatewayKey: {
+      path: settings.pathOf("gateway-key-file"),
+      flag: settings.nameOf("gateway-key-file"),
+      given: env.SLUICE_GATEWAY_KEY || undefined,
+    },
     tlsName: (which) => settings.nameOf(which === "ca" ? "tls-ca-cert" : `tls-${which}`),
     insecureSkipVerify: values["tls-insecure-skip-verify"],
     process: {

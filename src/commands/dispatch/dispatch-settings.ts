@@ -137,7 +137,8 @@ type PathFlag =
   | "transform-config-file"
   | "tls-ca-cert"
   | "tls-cert"
-  | "tls-key";
+  | "tls-key"
+  | "gateway-key-file";
 
 /** The schema of a flag's value in a file: the same values as on the command line, but with YAML types. */
 export function flagSchema(row: FlagRow): z.ZodType {

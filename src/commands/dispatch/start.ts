@@ -107,6 +107,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
       replicas: options.replicaCount,
       requestTimeout: options.requestTimeout,
       deadlineHeader: options.deadlineHeader,
+      gatewayKey: options.gatewayKey,
       transforms: requestTransforms(options.transforms, random),
       mergePolicy: mergePolicy(options.mergePolicy, random),
       gate: (spec, owner) => gates.make(spec, owner),

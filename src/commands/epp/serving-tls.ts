@@ -45,20 +45,6 @@ interface FollowedServers {
   readonly metrics: TlsServer;
 }
 
-/** Milliseconds before the same reason is logged again. */
-const REFUSED_AGAIN = 60_000;
-
-/** Logs why the ext_proc port refuses clients: each reason once a minute. OpenSSL has some eighty reasons. */
-export function refusedClientLog(clock: Clock, log: Logger): (problem: string, address: string) => void {
-  const toldAt = new Map<string, number>();
-  return (problem, address) => {
-    const now = clock.now();
-    if (now - (toldAt.get(problem) ?? Number.NEGATIVE_INFINITY) < REFUSED_AGAIN) return;
-    toldAt.set(problem, now);
-    log.warn({ address }, `a client of the ext_proc port was refused: ${problem}`);
-  };
-}
-
 /**
  * The certificates of a process: read once, then reloaded on a change if the settings ask for it. Source: epp-protocol 15.2,
  * 15.3.

@@ -11,6 +11,7 @@ import {
   probeStatus,
   SERVING_STATUS,
 } from "../../base/grpc/health.ts";
+import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
@@ -49,7 +50,7 @@ import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
-import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
+import { ServingTls, type TlsSettings } from "./serving-tls.ts";
 
 /** The settings of the Endpoint Picker; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource, MetricsFlags {
@@ -190,7 +191,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       handlers,
       tls: tls.extProc,
       clientCa: tls.clientCa,
-      onClientRefused: refusedClientLog(clock, log),
+      onClientRefused: refusedClientLog("ext_proc port", clock, log),
       maxStreams: settings.grpcMaxStreams,
       maxTotalStreams: settings.grpcMaxTotalStreams,
       maxConnections: settings.grpcMaxConnections,

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { collect, command, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
+import { collect, command, durationOf, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,
   bodySettingsFrom,
@@ -12,12 +12,12 @@ import {
   withBodyOptions,
   withExplainOptions,
 } from "../common/exchange-flags.ts";
+import { type ConnectionOptions, connectionsFrom, withConnectionOptions } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
 import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions, ConnectionOptions {
   readonly endpoints?: string;
-  readonly listen: string;
   readonly admin: string;
   readonly scaler?: string;
   readonly configFile?: string;
@@ -36,13 +36,17 @@ interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOpti
   readonly legacyCriticality: boolean;
   readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
+  readonly drainTimeout: string;
 }
 
 /** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
 export function gatewayCommand(): Command {
-  const made = command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
-    .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
-    .option("--listen <address>", "address for clients", "127.0.0.1:8080")
+  const made = withConnectionOptions(
+    command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy").option(
+      "--endpoints <file>",
+      "required: the model servers, as YAML or JSON; watched for changes",
+    ),
+  )
     .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
     .option(
       "--scaler <address>",
@@ -79,7 +83,12 @@ export function gatewayCommand(): Command {
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
-    .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
+    .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
+    .option(
+      "--drain-timeout <duration>",
+      "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
+      "0s",
+    );
   return withLogOptions(withExplainOptions(withBodyOptions(withKeysOptions(made)))).action(
     async (flags: GatewayFlags) => {
       const source = {
@@ -103,7 +112,7 @@ export function gatewayCommand(): Command {
       const { runGateway } = await import("../../wires/gateway/gateway.ts");
       process.exitCode = await runGateway({
         endpointsFile: flags.endpoints,
-        listen: parseListenAddress(flags.listen, "--listen"),
+        ...connectionsFrom(flags),
         admin: parseListenAddress(flags.admin, "--admin"),
         scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
         ...source,
@@ -124,6 +133,7 @@ export function gatewayCommand(): Command {
         }),
         learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
         debugOpen: flags.debugOpen,
+        drainTimeout: durationOf(flags.drainTimeout, "--drain-timeout", 0),
         keys: await keysSettingsFrom(flags),
         bodies: bodySettingsFrom(flags),
         explain: explainSettingsFrom(flags),

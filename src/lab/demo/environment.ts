@@ -79,7 +79,7 @@ export class DemoEnvironment {
     this.#gateway = await startGateway({
       ...settings,
       endpointsFile,
-      listen: { host: "127.0.0.1", port: await freePort("127.0.0.1", GATEWAY_PORT) },
+      listeners: [{ host: "127.0.0.1", port: await freePort("127.0.0.1", GATEWAY_PORT) }],
       admin: { host: "127.0.0.1", port: await freePort("127.0.0.1", ADMIN_PORT) },
       maxRetries: 2,
       retryStatuses: [503],

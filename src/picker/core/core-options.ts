@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { OwnHook } from "../../base/plugin/kinds.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
@@ -36,6 +37,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly dialects?: Dialects;
   /** The address of metrics pages. */
   readonly metricsPage?: MetricsPage;
+  /** For pages at the serving ports of endpoints that speak TLS; absent = the settings of the page count. */
+  readonly serverTls?: ServerTls | undefined;
   /** Milliseconds after which old metrics no longer show that an endpoint is ready. */
   readonly staleness: number;
   readonly ignoreSubset: boolean;

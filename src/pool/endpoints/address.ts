@@ -85,7 +85,11 @@ export function readAddress(
   if (isIPv6(bare) && !bare.includes("%")) return servable(bare);
   if (text.length <= MAX_HOST_NAME && (lenient ? isHostName(text) : isSubdomain(text))) return dialable(text);
   const name = lenient ? "a host name" : "a host name in lower case";
-  const hint = /:\d+$/.test(text) ? "; the port has its own key" : "";
+  const hint = /^https?:/i.test(text)
+    ? "; the scheme has its own key"
+    : /:\d+$/.test(text)
+      ? "; the port has its own key"
+      : "";
   return { problem: `must be an IP address or ${name}, not ${quoted}${hint}` };
 }
 

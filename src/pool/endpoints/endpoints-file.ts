@@ -121,10 +121,11 @@ class EntryReader {
     const namespace = this.#name(entry, "namespace", "default");
     const address = this.#address(entry);
     const port = this.#port(entry);
+    const scheme = this.#scheme(entry);
     const labels = this.#labels(entry);
     const metricsHost = this.#flavour === "multicluster" ? this.#metricsHost(labels, port) : undefined;
     const models = this.#models(entry);
-    const spec = { namespace, name, address, port, rank: 0, labels };
+    const spec = { namespace, name, address, port, ...(scheme === undefined ? {} : { scheme }), rank: 0, labels };
     const located = metricsHost === undefined ? spec : { ...spec, metricsHost };
     return this.#problem ?? (models === undefined ? located : { ...located, models: statedModels(models) });
   }
@@ -161,6 +162,12 @@ class EntryReader {
   #port(entry: Mapping): number {
     if (!this.#has(entry, "port")) return 0;
     return this.#number(["port"], entry.port);
+  }
+
+  #scheme({ scheme }: Mapping): "http" | "https" | undefined {
+    if (scheme === undefined || scheme === "http" || scheme === "https") return scheme;
+    this.#wrong(["scheme"], `must be http or https, not ${JSON.stringify(scheme)}`);
+    return undefined;
   }
 
   #number(path: Path, value: unknown): number {

@@ -26,7 +26,7 @@ async function serve(answer: RequestListener): Promise<number> {
 const at = (port: number, address = "127.0.0.1") =>
   new PoolEndpoint({ namespace: "default", name: "e", address, port, rank: 0, labels: {} }, 0, 50, 0, 0);
 const asked = (endpoint: PoolEndpoint): Promise<ModelAnswer> =>
-  new Promise((resolve) => askForModels(realClock, endpoint, resolve));
+  new Promise((resolve) => askForModels(realClock, endpoint, undefined, resolve));
 
 it("reads the list of GET /v1/models, over a connection that it closes", async () => {
   const seen: string[] = [];
@@ -62,7 +62,7 @@ it("a cancel closes the connection and gives no answer", async () => {
     request.socket.on("close", () => open--);
   });
   let answers = 0;
-  const question = askForModels(realClock, at(port), () => answers++);
+  const question = askForModels(realClock, at(port), undefined, () => answers++);
   await poll("the question", () => open === 1);
   question.cancel();
   await poll("the end of the connection", () => open === 0);

@@ -1,5 +1,7 @@
 import { Client, type Dispatcher } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
+import { connector } from "../../base/grpc/server-connector.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import { modelsIn, type ServedModels } from "./served-models.ts";
@@ -30,13 +32,23 @@ export interface ModelQuestion {
   cancel(): void;
 }
 
+/** Milliseconds for a connection with TLS; the time of the caller for the whole question is shorter. */
+const CONNECT_TIMEOUT = 10_000;
+
 /**
  * Asks one model server over a connection of its own.
+ * @param tls undefined = no endpoint speaks TLS
  * @param done called once, unless the question is cancelled, and never before this function has returned
  */
-export function askForModels(clock: Clock, endpoint: PoolEndpoint, done: (answer: ModelAnswer) => void): ModelQuestion {
+export function askForModels(
+  clock: Clock,
+  endpoint: PoolEndpoint,
+  tls: ServerTls | undefined,
+  done: (answer: ModelAnswer) => void,
+): ModelQuestion {
   try {
     const client = new Client(`http://${hostPort(endpoint.address, endpoint.port)}`, {
+      ...(tls?.secures(endpoint) === true ? { connect: connector({ clock, timeout: CONNECT_TIMEOUT, tls }) } : {}),
       // The caller's timeout is the only one.
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -1,6 +1,8 @@
 import type { Socket } from "node:net";
 import { buildConnector, Client, type Dispatcher } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
+import { connector } from "../../base/grpc/server-connector.ts";
+import { SERVER_TLS_FAILED, type ServerTls } from "../../base/grpc/server-tls.ts";
 import { type AttemptFailure, type EndpointMetrics, hostPort } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Dialect, PageReader } from "./dialects/dialect.ts";
@@ -30,6 +32,7 @@ const CONNECT_CODES: ReadonlySet<string> = new Set([
   "EAI_AGAIN",
   "EMFILE",
   "ENFILE",
+  SERVER_TLS_FAILED,
 ]);
 /** The certificate is not accepted, or there is no TLS at all: the server is there, but its page cannot be trusted or read. */
 const TLS_CODE = /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_)/;
@@ -47,6 +50,8 @@ interface ConnectOptions {
 /** State that is kept per endpoint between scrapes. */
 class ScrapeConnection {
   readonly client: Client;
+  /** The page comes from the serving port of an endpoint that speaks TLS. */
+  readonly secured: boolean;
   /** The address to which the client connects. */
   readonly host: MetricsHost;
   reader: PageReader;
@@ -56,19 +61,30 @@ class ScrapeConnection {
   /** The server has accepted the newest connection, so it is there. With TLS the handshake may still run. */
   accepted = false;
 
-  constructor(host: MetricsHost, origin: string, connect: ConnectOptions, dialect: Dialect) {
+  /** @param tls speaks TLS with the settings for requests; undefined = as `connect` and the origin say */
+  constructor(
+    host: MetricsHost,
+    origin: string,
+    connect: ConnectOptions,
+    dialect: Dialect,
+    clock: Clock,
+    tls: ServerTls | undefined,
+  ) {
     this.host = host;
+    this.secured = tls !== undefined;
     this.#dialect = dialect;
     this.reader = dialect.createReader();
-    const open = buildConnector({ ...connect, allowH2: false });
+    const { timeout } = connect;
+    const open =
+      tls === undefined
+        ? buildConnector({ ...connect, allowH2: false })
+        : connector({ clock, timeout, tls, onAccepted: () => this.#accept() });
     this.client = new Client(origin, {
       connect: (options, callback) => {
         this.accepted = false;
-        // The connector returns its socket, which its type does not say.
-        const socket = open(options, callback) as unknown as Socket;
-        socket.once("connect", () => {
-          this.accepted = true;
-        });
+        // The connector of undici returns its socket, which its type does not say.
+        const socket = open(options, callback) as unknown as Socket | undefined;
+        socket?.once("connect", () => this.#accept());
       },
       // The collector's wheel holds the only timeout: a timer per request would cost more than the request.
       headersTimeout: 0,
@@ -77,6 +93,10 @@ class ScrapeConnection {
     this.client.on("connect", () => {
       this.fresh = true;
     });
+  }
+
+  #accept(): void {
+    this.accepted = true;
   }
 
   /** The labels of an endpoint may change, and with them its engine. */
@@ -99,12 +119,17 @@ export class PageClient {
   readonly #scheme: string;
   readonly #port: number;
   readonly #connect: ConnectOptions;
+  readonly #tls: ServerTls | undefined;
   readonly #lines = new Map<PoolEndpoint, ScrapeConnection>();
   /** Buffer in which pages of several pieces are joined. Reading is synchronous, so one buffer serves all. */
   #page = new Uint8Array(FIRST_PAGE_BYTES);
 
-  /** @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout */
-  constructor(clock: Clock, page: FurtherPage, connectTimeout: number) {
+  /**
+   * @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout
+   * @param tls for pages at the serving ports of endpoints that speak TLS; undefined = those pages are read as all others
+   */
+  constructor(clock: Clock, page: FurtherPage, connectTimeout: number, tls?: ServerTls) {
+    this.#tls = tls;
     this.#clock = clock;
     this.#dialects = page.dialects;
     this.request = { path: page.path ?? "/metrics", method: "GET", headers: HEADERS };
@@ -159,8 +184,11 @@ export class PageClient {
       line = undefined;
     }
     if (line === undefined) {
-      const origin = `${this.#scheme}://${hostPort(metricsHost.address, this.#port || metricsHost.port)}`;
-      line = new ScrapeConnection(metricsHost, origin, this.#connect, dialect);
+      const serving = this.elsewhere(endpoint) === undefined;
+      const tls = serving && this.#tls?.secures(endpoint) === true ? this.#tls : undefined;
+      const own = serving && endpoint.scheme === "https" ? "https" : this.#scheme;
+      const origin = `${tls === undefined ? own : "http"}://${hostPort(metricsHost.address, this.#port || metricsHost.port)}`;
+      line = new ScrapeConnection(metricsHost, origin, this.#connect, dialect, this.#clock, tls);
       this.#lines.set(endpoint, line);
     } else line.speak(dialect);
     return line;
@@ -263,7 +291,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#done === undefined) return;
-    const failure = failureOf(error);
+    const failure = failureOf(error, this.#line.secured);
     // When the server closes a kept connection at that very moment, this says nothing about the server. The fetch runs once
     // more on a new connection.
     if (failure === "reset" && !this.#answered && !this.#line.fresh) {
@@ -309,12 +337,15 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   }
 }
 
-/** Undefined: there was an answer, but not in HTTP, or not over trusted TLS. */
-function failureOf(error: Error): AttemptFailure | undefined {
+/**
+ * Undefined: there was an answer, but not in HTTP, or not over trusted TLS.
+ * @param secured requests use the same TLS, so they would fail, too
+ */
+function failureOf(error: Error, secured: boolean): AttemptFailure | undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (error.name === "HTTPParserError" || code === "UND_ERR_HEADERS_OVERFLOW") return undefined;
   if (code === undefined) return "reset";
-  if (TLS_CODE.test(code)) return undefined;
+  if (TLS_CODE.test(code)) return secured ? "connect" : undefined;
   if (CONNECT_CODES.has(code)) return "connect";
   return TIMEOUT_CODES.has(code) ? "timeout" : "reset";
 }

@@ -25,6 +25,8 @@ export interface EndpointSpec {
   readonly address: string;
   /** 1..65535 */
   readonly port: number;
+  /** Absent = as the gateway says for all endpoints. */
+  readonly scheme?: "http" | "https" | undefined;
   /** Data-parallel rank, from 0 up. */
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
@@ -67,6 +69,7 @@ export class PoolEndpoint implements Endpoint {
   readonly address: string;
   readonly port: number;
   readonly hostPort: string;
+  readonly scheme: "http" | "https" | undefined;
   rank: number;
   labels: Readonly<Record<string, string>>;
   /** The same object while its content is the same. */
@@ -112,6 +115,7 @@ export class PoolEndpoint implements Endpoint {
     this.address = spec.address;
     this.port = spec.port;
     this.hostPort = hostPort(spec.address, spec.port);
+    this.scheme = spec.scheme;
     this.rank = spec.rank;
     this.labels = spec.labels;
     this.metricsHost = metricsHostOf(spec);

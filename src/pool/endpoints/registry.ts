@@ -140,15 +140,15 @@ export class EndpointRegistry {
   }
 
   /**
-   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address or port is
-   * another server: the old endpoint is removed and a new one added.
+   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address, port or scheme
+   * is another server: the old endpoint is removed and a new one added.
    * @returns undefined when the bound is reached
    */
   upsert(spec: EndpointSpec): PoolEndpoint | undefined {
     const id = endpointId(spec);
     const known = this.#byId.get(id);
     if (known !== undefined) {
-      if (known.address === spec.address && known.port === spec.port) {
+      if (known.address === spec.address && known.port === spec.port && known.scheme === spec.scheme) {
         // Others keep what they derived from the labels with the list.
         if (!sameLabels(known.labels, spec.labels)) this.#forgetLists();
         known.labels = spec.labels;

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import type { Dialects } from "./dialects/dialects.ts";
 import { PageClient } from "./page-client.ts";
@@ -12,10 +13,13 @@ export class ScrapeClient implements Scraper {
   /** Where endpoints have several pages. */
   readonly #readings = new Map<PoolEndpoint, JointReadings>();
 
-  /** @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout */
-  constructor(clock: Clock, dialects: Dialects, page: MetricsPage = {}, connectTimeout = 1000) {
+  /**
+   * @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout
+   * @param tls for pages at the serving ports of endpoints that speak TLS
+   */
+  constructor(clock: Clock, dialects: Dialects, page: MetricsPage = {}, connectTimeout = 1000, tls?: ServerTls) {
     this.#pages = [{ ...page, dialects }, ...(page.also ?? [])].map((each) => ({
-      client: new PageClient(clock, each, connectTimeout),
+      client: new PageClient(clock, each, connectTimeout, tls),
       every: each.every ?? 1,
     }));
     this.#first = this.#pages[0]!.client;

@@ -1,6 +1,9 @@
+import { delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { fileSignature } from "../../base/document/folder-watch.ts";
+import { refusedClientLog } from "../../base/grpc/refused-client.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
@@ -30,17 +33,33 @@ import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
 import type { BacklogPicture } from "../admin/views.ts";
+import type { CorsSettings } from "../proxy/cors.ts";
+import type { ProxyLimits } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { accessParts, fewerRefusals, firstAnswer, ownHealth } from "./gateway-access.ts";
+import { GatewayTls } from "./gateway-tls.ts";
+import type { GatewayListener } from "./listener-settings.ts";
 import { modelList } from "./model-list.ts";
 import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
+import type { ServerTlsFiles } from "./server-tls-settings.ts";
 
-export interface GatewayOptions extends ConfigSource {
+/** The connections of clients, and those to model servers. */
+export interface GatewayConnections {
+  /** At least one. */
+  readonly listeners: readonly GatewayListener[];
+  /** TLS to model servers. Absent = only endpoints with `scheme: https` speak it. */
+  readonly serverTls?: ServerTlsFiles | undefined;
+  /** Absent = no page of another origin may use the gateway. */
+  readonly cors?: CorsSettings | undefined;
+  /** Limits of client connections. */
+  readonly clients?: Partial<Pick<ProxyLimits, "connections" | "connectionsPerAddress">> | undefined;
+}
+
+export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly endpointsFile: string;
-  readonly listen: ListenAddress;
   readonly admin: ListenAddress;
   /** Where the external scaler listens; absent = there is none. */
   readonly scaler?: ListenAddress | undefined;
@@ -53,6 +72,8 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** Milliseconds after the signal to end in which the gateway, no longer ready, still takes requests; default 0. */
+  readonly drainTimeout?: number | undefined;
   /** Who may send requests; absent = every client that reaches the address. */
   readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
@@ -98,11 +119,16 @@ const LINGER = 1000;
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
   const { log, keys } = options;
   const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
-  checkDoor([options.listen], keyed, keys?.open ?? false);
+  checkDoor(
+    options.listeners.filter(({ tls }) => tls?.clientCa === undefined),
+    keyed,
+    keys?.open ?? false,
+  );
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
   const { configFile } = options;
+  const certificates = new GatewayTls(options.listeners, options.serverTls);
   const seen = configFile === undefined ? "" : await fileSignature(configFile);
   const config = await readConfig(options, log);
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
@@ -119,6 +145,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     cadence: scraping.cadence,
     dialects: scraping.dialects,
     metricsPage: scraping.metricsPage,
+    serverTls: certificates.servers,
     staleness: STALENESS,
     ignoreSubset: false,
     refusesEmptyBodies: true,
@@ -169,13 +196,16 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const scaler =
       options.scaler && (await startScaler({ ...options.scaler, clock, source: core, leads: () => true, onError }));
     if (scaler !== undefined) stops.push(() => scaler.close());
-    const asker = startAsking(core, log);
+    const asker = startAsking(core, certificates.servers, log);
     stops.push(() => asker.close());
     const { metrics } = core;
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
     const proxy = await startProxy({
-      ...options.listen,
+      listeners: options.listeners.map(({ host, port }, n) => ({ host, port, tls: certificates.listeners[n] })),
+      serverTls: certificates.servers,
+      cors: options.cors,
+      ...(options.clients && { limits: options.clients }),
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
@@ -192,12 +222,17 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         interrupted() {},
       },
       onUnopened: requests && fewerRefusals(clock, (request) => requests.log.unopened(request)),
+      onClientRefused: refusedClientLog("gateway port", clock, log),
       onError,
     });
     servers.push(proxy);
+    stops.push(certificates.follow(proxy.listeners, clock, log));
     return {
       listening: [
-        { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
+        ...proxy.listeners.map(({ port }, n) => ({
+          name: "gateway",
+          address: hostPort(options.listeners[n]!.host, port),
+        })),
         { name: "admin", address: hostPort(options.admin.host, admin.port) },
         ...(options.scaler && scaler ? [{ name: "scaler", address: hostPort(options.scaler.host, scaler.port) }] : []),
       ],
@@ -206,6 +241,9 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       async drain() {
         draining = true;
         scaler?.drain();
+        proxy.closeAfterAnswers();
+        // Whoever balances the load needs time to see that this gateway is not ready.
+        await delay(clock, options.drainTimeout ?? 0);
         await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },
@@ -218,12 +256,12 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
 }
 
 /** Begins to ask the endpoints which models they serve. */
-function startAsking({ clock, endpoints }: InferenceCore, log: Logger): ModelAsker {
+function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: Logger): ModelAsker {
   return new ModelAsker({
     clock,
     random: freshRandom(),
     registry: endpoints,
-    ask: (endpoint, done) => askForModels(clock, endpoint, done),
+    ask: (endpoint, done) => askForModels(clock, endpoint, tls, done),
     onProblem({ id }, problem) {
       if (problem === "") log.info({ endpoint: id }, "the endpoint lists its models again");
       else

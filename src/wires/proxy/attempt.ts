@@ -1,7 +1,8 @@
 import type { Dispatcher } from "undici";
+import { CONNECT_TIMEOUT } from "../../base/grpc/server-connector.ts";
+import { serverTlsError } from "../../base/grpc/server-tls.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import { CONNECT_TIMEOUT } from "./connector.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
 
 /** Receives the events of an attempt. After `cancel`, only `attemptOver` follows. */
@@ -93,7 +94,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#live = false;
       const code = error.code ?? "";
       // The error of a host name with several addresses has a code and no message.
-      const detail = messageOf(error) || code;
+      const detail = messageOf(serverTlsError(error)) || code;
       if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") this.#listener.attemptRefused(error);
       else if (this.#answered) this.#listener.answerLost(detail);
       else this.#listener.attemptFailed(this.#failure(code), detail);

@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Guest } from "../../base/grpc/h2/limits.ts";
 import { type BadRequest, parserVerdict, UPGRADE_REFUSED } from "./bad-request.ts";
-import { ClientStream, type Expectation } from "./client-stream.ts";
+import type { Expectation } from "./client-stream.ts";
+import type { ConnectionHost } from "./connection-host.ts";
+import { Http1Stream } from "./http1-stream.ts";
 import { badRequestAnswer, rawAnswer, requestIdOf } from "./local-answer.ts";
 import type { ProxyServices } from "./services.ts";
 
@@ -12,24 +15,29 @@ interface Waiting {
   readonly expectation: Expectation;
 }
 
-/** One client connection: serves its requests one after the other, and ends the connection. */
-export class ClientConnection {
+/** One client connection of HTTP/1.1: serves its requests one after the other, and ends the connection. */
+export class ClientConnection implements Guest {
   /** Address of the client. */
-  readonly peer: string;
+  readonly address: string;
+  /** TLS. */
+  readonly secure: boolean;
   /** The connection accepts no further request. */
   closing = false;
   readonly #services: ProxyServices;
+  readonly #host: ConnectionHost;
   readonly #socket: Socket;
-  #current: ClientStream | undefined;
+  #current: Http1Stream | undefined;
   readonly #waiting: Waiting[] = [];
   #paused = false;
 
-  constructor(services: ProxyServices, socket: Socket) {
+  constructor(services: ProxyServices, host: ConnectionHost, socket: Socket, address: string, secure: boolean) {
     this.#services = services;
+    this.#host = host;
     this.#socket = socket;
-    const address = socket.remoteAddress ?? "unknown";
-    // The address of an IPv4 client on a dual-stack listener has this prefix.
-    this.peer = address.startsWith("::ffff:") ? address.slice(7) : address;
+    this.address = address;
+    this.secure = secure;
+    socket.once("close", () => host.closed(this));
+    socket.once("end", () => this.ended());
   }
 
   accept(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
@@ -58,6 +66,7 @@ export class ClientConnection {
     const next = this.closing ? undefined : this.#waiting.shift();
     if (next !== undefined) this.#begin(next);
     else if (this.#services.draining) this.#socket.end();
+    else this.#host.limits.move(this, "idle");
     if (this.#paused && this.#waiting.length === 0) {
       this.#paused = false;
       this.#socket.resume();
@@ -114,8 +123,14 @@ export class ClientConnection {
     return requestId;
   }
 
+  /** Another connection needs the place of this one, which has no request. */
+  giveWay(): void {
+    this.closing = true;
+    this.#socket.destroySoon();
+  }
+
   /** The proxy drains: a connection without a request closes. */
-  endIfIdle(): void {
+  drain(): void {
     if (this.#current === undefined && !this.closing) this.#socket.destroySoon();
   }
 
@@ -131,7 +146,8 @@ export class ClientConnection {
    * the request does not begin.
    */
   #begin(next: Waiting): void {
-    this.#current = new ClientStream(this.#services, this, next.request, next.response, next.expectation);
+    this.#current = new Http1Stream(this.#services, this, next.request, next.response, next.expectation);
+    this.#host.limits.move(this, "busy");
     this.#services.beginnings.add(this.#current);
   }
 }

@@ -210,7 +210,9 @@ export class ExchangeDriver implements Wire, AttemptListener {
       const out = this.#exchange!.responseBody(chunk, false);
       if (out.length === 0) return;
       this.#tail = out;
-      if (!this.#client.write(out)) this.#attempt!.pause();
+      if (this.#client.write(out)) return;
+      this.#client.deadline = this.#in(this.#services.timers.clientStalled);
+      this.#attempt!.pause();
     } catch (error) {
       this.#failed(error);
     }
@@ -293,7 +295,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   attemptOver(endpoint: Endpoint): void {
-    this.#services.pools.release(endpoint.hostPort);
+    this.#services.pools.release(endpoint);
   }
 
   /** Opens the exchange with the head; a request without a body is decided at once. */
@@ -381,7 +383,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
         this.#forwarded = undefined;
       }
     }
-    pools.dispatch(endpoint.hostPort, request, this.#attempt);
+    pools.dispatch(endpoint, request, this.#attempt);
   }
 
   #mayRetry(): boolean {

@@ -1,12 +1,14 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { Connect, ServerTls } from "../../base/grpc/server-tls.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
-import type { Connect } from "./connector.ts";
+import type { CorsSettings } from "./cors.ts";
+import type { ListenerOptions } from "./listener.ts";
 import type { OwnAnswer } from "./local-answer.ts";
 import type { PathTable } from "./path-table.ts";
 
@@ -22,8 +24,15 @@ export interface ProxyLimits {
   readonly bodyBytes: number;
   /** Bytes of a body that is kept for a retry. A longer body is sent only once. */
   readonly replayBytes: number;
-  /** Client connections; the proxy closes further ones at once. */
+  /**
+   * Client connections, at least 4. A further one takes the place of one without a request, which closes; without such a
+   * connection, the further one closes at once.
+   */
   readonly connections: number;
+  /** Client connections of one address, in the same way. Default half of all. */
+  readonly connectionsPerAddress?: number | undefined;
+  /** Requests at a time of one connection of HTTP/2. */
+  readonly streams: number;
   /** Requests of one connection that wait behind the current one. With more, the proxy cuts the connection. */
   readonly pipelined: number;
   /** Endpoints with open connections. Above it, the proxy closes idle connections, the least recently used first. */
@@ -37,6 +46,7 @@ export const DEFAULT_LIMITS: ProxyLimits = {
   bodyBytes: 32 * 1024 * 1024,
   replayBytes: 32 * 1024 * 1024,
   connections: 10_000,
+  streams: 100,
   pipelined: 64,
   upstreamPools: 1024,
 };
@@ -55,6 +65,8 @@ export interface ProxyTimers {
   readonly firstByte: number;
   /** Time without a byte of the answer in either direction; then the proxy cuts both sides. */
   readonly responseIdle: number;
+  /** Time in which a client reads nothing of its answer that waits; then the proxy cuts the answer and frees the endpoint. */
+  readonly clientStalled: number;
   /** Idle time of a client connection between requests. */
   readonly clientKeepAlive: number;
   /** Idle time of a connection to an endpoint between requests. */
@@ -70,6 +82,7 @@ export const DEFAULT_TIMERS: ProxyTimers = {
   connect: 2_000,
   firstByte: 0,
   responseIdle: 3_600_000,
+  clientStalled: 300_000,
   clientKeepAlive: 75_000,
   upstreamKeepAlive: 60_000,
   linger: 2_000,
@@ -107,10 +120,10 @@ export interface AccessHead {
 export type Verdict = Caller | Rejection | undefined;
 
 export interface ProxyOptions {
-  /** Address to listen on. */
-  readonly host: string;
-  /** 0 = any free port. */
-  readonly port: number;
+  /** At least one. */
+  readonly listeners: readonly ListenerOptions[];
+  /** Absent = browsers let no page of another origin use the gateway. */
+  readonly cors?: CorsSettings | undefined;
   readonly clock: Clock;
   /** For the jitter of the back-off. */
   readonly random: Random;
@@ -133,8 +146,12 @@ export interface ProxyOptions {
   readonly metrics?: ProxyMetrics;
   /** Receives each request that the proxy answered without an exchange, and each connection that it closed at once. */
   readonly onUnopened?: ((request: UnopenedRequest) => void) | undefined;
+  /** Receives the reason when a client of TLS is refused because of its certificate. */
+  readonly onClientRefused?: ((problem: string, address: string) => void) | undefined;
   /** Receives internal errors of the proxy, which the client sees as 500. */
   readonly onError?: (error: unknown) => void;
-  /** Opens the sockets to endpoints; `net.connect` by default. */
+  /** How the proxy speaks TLS with endpoints; absent = no endpoint speaks TLS. */
+  readonly serverTls?: ServerTls | undefined;
+  /** Opens the sockets to endpoints without TLS; `net.connect` by default. */
   readonly connect?: Connect;
 }

@@ -1,6 +1,5 @@
-import type { IncomingMessage } from "node:http";
 import { HeaderList } from "../../base/inference/headers.ts";
-import { BadRequest, malformed } from "./bad-request.ts";
+import { BadRequest, malformed, UPGRADE_REFUSED } from "./bad-request.ts";
 import { listedIn, NOT_FORWARDED } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 
@@ -22,6 +21,25 @@ export interface HttpRequestHead {
   readonly contentLength: number;
 }
 
+/** The version of a request over HTTP/2. No request line of HTTP/1 can claim it, since a version there has a dot. */
+export const HTTP2 = "2";
+
+/** The head of a request as a client sent it, in any version of HTTP. */
+export interface RequestLines {
+  readonly method: string;
+  readonly target: string;
+  /** Of HTTP/1 as the request line has it, or `HTTP2`. */
+  readonly version: string;
+  /** `:authority` of HTTP/2. Absent = the Host header alone names the host. */
+  readonly authority?: string | undefined;
+  /** Name, value, name, value; without pseudo headers. */
+  readonly raw: readonly string[];
+  /** The connection is encrypted. */
+  readonly secure: boolean;
+  /** HTTP/2: the head ended the request. */
+  readonly ended: boolean;
+}
+
 /** Characters that a host may not contain: servers behind the proxy would read them as something else. */
 const NOT_A_HOST = /[\s/\\@?#,]/;
 
@@ -31,23 +49,25 @@ const NOT_A_HOST = /[\s/\\@?#,]/;
  * @param peer address of the client
  */
 export function readHead(
-  request: IncomingMessage,
+  lines: RequestLines,
   peer: string,
   limits: ProxyLimits,
   allowUnderscores: boolean,
 ): HttpRequestHead | BadRequest {
-  const raw = request.rawHeaders;
-  const target = request.url ?? "";
+  const { method, target, version, raw, secure } = lines;
+  const http2 = version === HTTP2;
   if (target.length > limits.targetBytes) {
     return new BadRequest(414, "uri-too-long", `the request target is longer than ${limits.targetBytes} bytes`);
   }
   if (raw.length / 2 > limits.headerCount) {
     return new BadRequest(431, "headers-too-large", `the request has more than ${limits.headerCount} headers`);
   }
-  if (request.httpVersion !== "1.1" && request.httpVersion !== "1.0") return malformed("the version must be HTTP/1.1");
+  if (method === "CONNECT") return UPGRADE_REFUSED;
+  if (!http2 && version !== "1.1" && version !== "1.0") return malformed("the version must be HTTP/1.1");
 
-  let authority: string | undefined;
+  let { authority } = lines;
   let contentLength = 0;
+  let measured = false;
   let chunked = false;
   let connection = "";
   let size = 0;
@@ -59,18 +79,24 @@ export function readHead(
     switch (name.length) {
       case 4:
         if (name.toLowerCase() !== "host") break;
-        if (authority !== undefined) return malformed("there is more than one Host header");
+        if (authority !== undefined && (!http2 || authority.toLowerCase() !== value.toLowerCase())) {
+          return malformed(http2 ? "Host differs from :authority" : "there is more than one Host header");
+        }
         authority = value;
         break;
       case 10:
-        if (name.toLowerCase() === "connection") connection += `,${value}`;
+        if (name.toLowerCase() !== "connection") break;
+        if (http2) return malformed("HTTP/2 has no Connection header");
+        connection += `,${value}`;
         break;
       case 14:
-        if (name.toLowerCase() === "content-length") contentLength = Number(value);
+        if (name.toLowerCase() !== "content-length") break;
+        contentLength = Number(value);
+        measured = true;
         break;
       case 17:
         if (name.toLowerCase() !== "transfer-encoding") break;
-        if (chunked || value.toLowerCase() !== "chunked")
+        if (http2 || chunked || value.toLowerCase() !== "chunked")
           return malformed("the only transfer coding served is chunked");
         chunked = true;
         break;
@@ -80,24 +106,23 @@ export function readHead(
     return new BadRequest(431, "headers-too-large", `the request headers are larger than ${limits.headerBytes} bytes`);
   }
   if (!authority || NOT_A_HOST.test(authority)) return malformed("the Host header is missing or invalid");
-  if (chunked && request.httpVersion === "1.0") return malformed("HTTP/1.0 has no transfer codings");
-  const path = originForm(target, authority);
+  if (chunked && version === "1.0") return malformed("HTTP/1.0 has no transfer codings");
+  const path = originForm(target, authority, secure ? "https" : "http");
   if (typeof path !== "string") return path;
 
-  const method = request.method!;
+  const open = http2 ? !lines.ended : chunked;
   return {
     method,
     path,
     authority,
-    headers: endToEnd(raw, method, path, authority, peer, connection),
-    end: !chunked && contentLength === 0,
-    contentLength: chunked ? -1 : contentLength,
+    headers: endToEnd(lines, path, authority, peer, connection),
+    end: !open && (http2 || contentLength === 0),
+    contentLength: open && !measured ? -1 : contentLength,
   };
 }
 
 function endToEnd(
-  raw: readonly string[],
-  method: string,
+  { raw, method, version, secure }: RequestLines,
   path: string,
   authority: string,
   peer: string,
@@ -107,9 +132,11 @@ function endToEnd(
   headers.add(":method", method);
   headers.add(":path", path);
   headers.add(":authority", authority);
-  headers.add(":scheme", "http");
+  const scheme = secure ? "https" : "http";
+  headers.add(":scheme", scheme);
   const listed = listedIn(connection);
   let forwardedFor = "";
+  let cookie = "";
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase();
     const value = raw[i + 1]!;
@@ -117,10 +144,13 @@ function endToEnd(
     if (NOT_FORWARDED.has(name) && !(name === "te" && value.toLowerCase() === "trailers")) continue;
     if (name === "host" || name === "expect" || name === "x-forwarded-proto") continue;
     if (name === "x-forwarded-for") forwardedFor += `${value}, `;
+    // HTTP/2 may send the cookies one by one; HTTP/1.1 has one line for all (RFC 9113 8.2.3).
+    else if (name === "cookie" && version === HTTP2) cookie += cookie === "" ? value : `; ${value}`;
     else headers.add(name, value);
   }
+  if (cookie !== "") headers.add("cookie", cookie);
   headers.add("x-forwarded-for", forwardedFor + peer);
-  headers.add("x-forwarded-proto", "http");
+  headers.add("x-forwarded-proto", scheme);
   return headers;
 }
 
@@ -129,19 +159,23 @@ const AMBIGUOUS = /%2f|%5c|%00|\\|\/(?:\.|%2e){1,2}(?:[/;]|$)/i;
 /** The legal characters of a request target (RFC 3986, with a few characters that clients send unencoded). */
 const TARGET = /^\/[!-"$-~]*$/;
 
+const ABSOLUTE = /^(https?):\/\/([^/?#]*)(.*)$/i;
+
 /**
  * Path and query of a request target (envoy-data-plane 4.5). The origin form stays unchanged; the absolute form for the own
  * authority loses its beginning. Refused: other authorities, the asterisk form, fragments, dot segments, encoded separators.
+ * @param scheme of the absolute form
  */
-export function originForm(target: string, authority: string): string | BadRequest {
+export function originForm(target: string, authority: string, scheme: "http" | "https" = "http"): string | BadRequest {
   let path = target;
   if (target.charCodeAt(0) !== 0x2f) {
-    const absolute = /^http:\/\/([^/?#]*)(.*)$/i.exec(target);
-    if (absolute === null) return malformed("the request target must be a path");
-    if (absolute[1]!.toLowerCase() !== authority.toLowerCase()) {
+    const absolute = ABSOLUTE.exec(target);
+    if (absolute === null || absolute[1]!.toLowerCase() !== scheme)
+      return malformed("the request target must be a path");
+    if (absolute[2]!.toLowerCase() !== authority.toLowerCase()) {
       return malformed("the request target names another authority than the Host header");
     }
-    path = absolute[2]!.startsWith("/") ? absolute[2]! : `/${absolute[2]}`;
+    path = absolute[3]!.startsWith("/") ? absolute[3]! : `/${absolute[3]}`;
   }
   if (!TARGET.test(path)) return malformed("the request target holds a character that no path or query may hold");
   const query = path.indexOf("?");

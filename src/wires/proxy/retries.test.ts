@@ -6,7 +6,7 @@ import { poll } from "../../../test/support/poll.ts";
 import { deadEndpoint, get, ProxyHarness, post } from "../../../test/support/proxy-harness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { connector } from "./connector.ts";
+import { connector } from "../../base/grpc/server-connector.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {
@@ -483,7 +483,7 @@ describe("how fast it moves on", () => {
     const clock = new VirtualClock();
     const socket = new Socket();
     const outcomes: unknown[] = [];
-    const open = connector(clock, 2_000, () => socket);
+    const open = connector({ clock, timeout: 2_000, connect: () => socket });
     open({ hostname: "127.0.0.1", port: "9", protocol: "http:" }, (...outcome) => outcomes.push(outcome));
     // At the same moment, after the timer.
     clock.after(2_000, () => socket.emit("connect"));
@@ -498,7 +498,7 @@ describe("how fast it moves on", () => {
     const server = createServer((socket) => socket.end());
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };
-    const open = connector(clock, 2_000);
+    const open = connector({ clock, timeout: 2_000 });
     const options = { hostname: "127.0.0.1", port: String(port), protocol: "http:" };
     const socket = await new Promise<Socket>((resolve, reject) =>
       open(options, (...outcome) => (outcome[0] === null ? resolve(outcome[1]) : reject(outcome[0]))),

@@ -421,7 +421,7 @@ describe("refusals", () => {
 describe("starting and ending", () => {
   it("a taken port is a typed error that names it", async () => {
     await harness.start();
-    const again = harness.start({}, { port: harness.proxy.port });
+    const again = harness.start({}, { listeners: [{ host: "127.0.0.1", port: harness.proxy.port }] });
     await expect(again).rejects.toMatchObject({ code: "LISTEN_FAILED" });
     await expect(again).rejects.toThrow(`127.0.0.1:${harness.proxy.port}`);
   });
@@ -444,6 +444,21 @@ describe("starting and ending", () => {
     await poll("the busy connection ends", busy.closed);
     expect(busy.text()).toContain("ended\r\n0\r\n\r\n");
     expect(harness.exchange.ends).toEqual(["complete"]);
+  });
+
+  it("closeAfterAnswers still takes connections and requests, and each answer ends its connection", async () => {
+    const model = await harness.model(({ socket }) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"));
+    await harness.start({ endpoints: [model.endpoint] });
+    const idle = await harness.client();
+    harness.proxy.closeAfterAnswers();
+    const later = await harness.client();
+    for (const client of [idle, later]) {
+      client.send(post("{}", ""));
+      await poll("the connection ends with its answer", client.closed);
+      expect(client.text()).toMatch(/^HTTP\/1.1 200 OK\r\n(.*\r\n)*connection: close\r\n/i);
+      expect(client.text()).toContain("\r\n\r\nok");
+    }
+    expect(harness.exchanges.map(({ ends }) => ends)).toEqual([["complete"], ["complete"]]);
   });
 
   it("close cuts what is in progress", async () => {

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
+import type { Cors } from "./cors.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { OwnAnswer } from "./local-answer.ts";
 import type { Authenticate, ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
@@ -13,6 +14,7 @@ export interface ProxyServices {
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
   readonly paths: PathTable;
+  readonly cors: Cors | undefined;
   readonly authenticate: Authenticate | undefined;
   readonly ownAnswer: OwnAnswer | undefined;
   readonly maxRetries: number;
@@ -26,7 +28,7 @@ export interface ProxyServices {
   readonly pools: UpstreamPools;
   readonly deadlines: Deadlines;
   readonly beginnings: BeginQueue;
-  /** Connections take no further request: the answers to running requests close their connections. */
+  /** Every answer closes its connection. */
   draining: boolean;
 }
 

@@ -229,7 +229,7 @@ describe("D-56: what could be read in two ways is refused", () => {
 });
 
 describe("D-57: limits", () => {
-  const limits = { bodyBytes: 100_000, connections: 4 };
+  const limits = { bodyBytes: 100_000, connections: 4, connectionsPerAddress: 4 };
   async function serving(): Promise<void> {
     const model = await harness.model(({ socket, body }) => socket.write(answerBytes(200, `got ${body.length}`)));
     await harness.start({ endpoints: [model.endpoint] }, { limits, timers: { linger: 40 } });
@@ -283,16 +283,34 @@ describe("D-57: limits", () => {
     expect(harness.exchange.ends).toEqual(["rejected"]);
   });
 
-  it("connections beyond the cap are closed at once, and others take their place later", async () => {
+  it("a connection beyond the cap takes the place of one without a request, the oldest first", async () => {
     await serving();
     const clients = [];
-    for (let n = 0; n < limits.connections; n++) clients.push(await harness.client());
+    for (let n = 0; n <= limits.connections; n++) clients.push(await harness.client());
+    await poll("the first one is closed", clients[0]!.closed);
+    expect(harness.metrics.refused).toBe(1);
+    expect(harness.proxy.connections).toBe(limits.connections);
+    for (const client of clients.slice(1)) client.send(get());
+    for (const client of clients.slice(1)) await poll("an answer", () => client.text().startsWith("HTTP/1.1 200 "));
+  });
+
+  it("connections with requests keep their places, so a further one is closed", async () => {
+    const model = await harness.model(() => {});
+    await harness.start({ endpoints: [model.endpoint] }, { limits });
+    const clients = await Promise.all(Array.from({ length: limits.connections }, () => harness.client()));
+    for (const client of clients) client.send(get());
+    await poll("they are busy", () => model.requests.length === limits.connections);
     const extra = await harness.client();
     await poll("the extra one is closed", extra.closed);
+    expect(clients.map((client) => client.closed())).toEqual(clients.map(() => false));
     expect(harness.metrics.refused).toBe(1);
-    clients[0]!.socket.destroy();
-    await poll("room", () => harness.proxy.connections < limits.connections);
-    expect(await harness.ask(get())).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it("one address never has all connections", async () => {
+    await harness.start({}, { limits: { connections: 8, connectionsPerAddress: 2 } });
+    const clients = [await harness.client(), await harness.client(), await harness.client()];
+    await poll("the first one is closed", clients[0]!.closed);
+    expect(harness.proxy.connections).toBe(2);
   });
 
   it("10,000 bad requests leave nothing behind", async () => {

@@ -151,7 +151,7 @@ describe("D-60: timers of a request, in virtual time", () => {
   });
 
   it("a client that takes nothing for that long is cut, and it is its own fault", async () => {
-    const model = await start({ responseIdle: 100_000 });
+    const model = await start({ clientStalled: 100_000 });
     const client = await harness.client({ paused: true });
     client.send(post("body", ""));
     await until("the request arrives", () => model.requests.length === 1);
@@ -173,7 +173,7 @@ describe("D-60: timers of a request, in virtual time", () => {
   });
 
   it("a client that takes nothing of a complete answer is cut, too", async () => {
-    const model = await start({ responseIdle: 100_000 });
+    const model = await start({ clientStalled: 100_000 });
     const client = await harness.client({ paused: true });
     client.send(post("body", ""));
     await until("the request arrives", () => model.requests.length === 1);
@@ -211,6 +211,7 @@ describe("D-60: timers node and undici keep, with shrunk values", () => {
       connect: 2_000,
       firstByte: 0,
       responseIdle: 3_600_000,
+      clientStalled: 300_000,
       clientKeepAlive: 75_000,
       upstreamKeepAlive: 60_000,
     });
@@ -231,7 +232,7 @@ describe("D-60: timers node and undici keep, with shrunk values", () => {
     } finally {
       unsubscribe("http.server.request.start", seen);
     }
-    const server = servers.find(({ maxConnections }) => maxConnections === 10_000);
+    const server = servers.find(({ headersTimeout }) => headersTimeout === 30_000);
     expect(server).toMatchObject({ headersTimeout: 30_000, keepAliveTimeout: 75_000, requestTimeout: 0 });
   });
 

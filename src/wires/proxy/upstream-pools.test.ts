@@ -29,14 +29,14 @@ function poolsOf(limit: number): UpstreamPools {
 function ask(pools: UpstreamPools, hostPort: string, release = true): Promise<void> {
   return new Promise((resolve, reject) => {
     pools.dispatch(
-      hostPort,
+      { hostPort },
       { path: "/", method: "GET" },
       {
         onRequestStart() {},
         onResponseStart() {},
         onResponseData() {},
         onResponseEnd() {
-          if (release) pools.release(hostPort);
+          if (release) pools.release({ hostPort });
           resolve();
         },
         onResponseError: (_controller, error) => reject(error),
@@ -88,8 +88,12 @@ describe("UpstreamPools", () => {
   it("a pool given up with an answer under way lets it end", async () => {
     const [a, pools] = [await server(), poolsOf(1)];
     const asked = ask(pools, a.hostPort);
-    pools.release(a.hostPort);
-    pools.dispatch("127.0.0.1:1", { path: "/", method: "GET" }, { onRequestStart() {}, onResponseError() {} });
+    pools.release(a);
+    pools.dispatch(
+      { hostPort: "127.0.0.1:1" },
+      { path: "/", method: "GET" },
+      { onRequestStart() {}, onResponseError() {} },
+    );
     await asked;
   });
 });

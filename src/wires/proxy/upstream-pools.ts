@@ -1,8 +1,13 @@
 import { type Dispatcher, Pool } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
-import { type Connect, connector } from "./connector.ts";
+import { connector } from "../../base/grpc/server-connector.ts";
+import type { Connect, ServerTls } from "../../base/grpc/server-tls.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Timed } from "./deadlines.ts";
 import type { ProxyLimits, ProxyTimers } from "./options.ts";
+
+/** What decides which connections a request may use. */
+type PoolKey = Pick<Endpoint, "hostPort" | "scheme">;
 
 /** The connections to one endpoint. */
 class UpstreamPool {
@@ -28,16 +33,21 @@ export class UpstreamPools implements Timed {
   readonly #clock: Clock;
   readonly #keepAlive: number;
   readonly #limit: number;
-  readonly #options: Pool.Options;
+  readonly #tls: ServerTls | undefined;
+  readonly #plain: Pool.Options;
+  readonly #secure: Pool.Options;
   readonly #pools = new Map<string, UpstreamPool>();
 
-  constructor(clock: Clock, timers: ProxyTimers, limits: ProxyLimits, connect?: Connect) {
+  /** @param tls undefined = no endpoint speaks TLS @param connect opens sockets without TLS */
+  constructor(clock: Clock, timers: ProxyTimers, limits: ProxyLimits, tls?: ServerTls, connect?: Connect) {
+    this.#tls = tls;
     this.#clock = clock;
     this.#keepAlive = timers.upstreamKeepAlive;
     this.#limit = limits.upstreamPools;
     this.deadline = clock.now() + this.#keepAlive;
-    this.#options = {
-      connect: connector(clock, timers.connect, connect),
+    const connection = { clock, timeout: timers.connect, connect };
+    this.#plain = {
+      connect: connector(connection),
       keepAliveTimeout: timers.upstreamKeepAlive,
       keepAliveMaxTimeout: timers.upstreamKeepAlive,
       // The proxy's own deadlines limit answers: they use one clock for all, and a paused client does not count as a silent
@@ -48,6 +58,7 @@ export class UpstreamPools implements Timed {
       pipelining: 1,
       allowH2: false,
     };
+    this.#secure = { ...this.#plain, connect: connector({ ...connection, tls }) };
   }
 
   /** Number of endpoints with a pool. */
@@ -55,20 +66,22 @@ export class UpstreamPools implements Timed {
     return this.#pools.size;
   }
 
-  /** Sends a request to `hostPort`. The caller calls `release` once, when the attempt is over. */
-  dispatch(hostPort: string, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
-    let entry = this.#pools.get(hostPort);
+  /** Sends a request to an endpoint. The caller calls `release` once, when the attempt is over. */
+  dispatch(endpoint: PoolKey, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    const secure = this.#tls?.secures(endpoint) === true;
+    const key = keyOf(endpoint.hostPort, secure);
+    let entry = this.#pools.get(key);
     if (entry === undefined) {
       if (this.#pools.size >= this.#limit) this.#closeLongestIdle();
-      entry = new UpstreamPool(new Pool(`http://${hostPort}`, this.#options));
-      this.#pools.set(hostPort, entry);
+      entry = new UpstreamPool(new Pool(`http://${endpoint.hostPort}`, secure ? this.#secure : this.#plain));
+      this.#pools.set(key, entry);
     }
     entry.inUse++;
     entry.pool.dispatch(options, handler);
   }
 
-  release(hostPort: string): void {
-    const entry = this.#pools.get(hostPort);
+  release(endpoint: PoolKey): void {
+    const entry = this.#pools.get(keyOf(endpoint.hostPort, this.#tls?.secures(endpoint) === true));
     if (entry === undefined) return;
     entry.inUse--;
     entry.idleSince = this.#clock.now();
@@ -104,4 +117,9 @@ export class UpstreamPools implements Timed {
     this.#pools.delete(hostPort);
     void entry.pool.close();
   }
+}
+
+/** An address that speaks TLS has other connections than the same address before it did. */
+function keyOf(hostPort: string, secure: boolean): string {
+  return secure ? `https://${hostPort}` : hostPort;
 }

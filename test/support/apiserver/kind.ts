@@ -155,6 +155,11 @@ export const BUILT_IN: readonly Kind[] = [
     shortNames: ["deploy"],
     generation: true,
   }),
+  builtIn(["policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"], open({ status: open({ conditions }) }), {
+    status: true,
+    shortNames: ["pdb"],
+    generation: true,
+  }),
 ];
 
 /** The kind by which kinds are added. */

@@ -7,6 +7,7 @@ import type { PoolSettings, QueueSettings, TransportSettings } from "../../broke
 import { type ClientTls, readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
 import { type ConfigDocument, Findings } from "./config-document.ts";
 import { GATE_FIELDS, gateOf, requiredText } from "./fields.ts";
+import { type GatewayKeySource, readGatewayKey } from "./gateway-key.ts";
 import { queueList, type TransportName } from "./transport-fields.ts";
 import { readTransport, type TransportContext } from "./transport-file.ts";
 
@@ -52,6 +53,8 @@ export interface DispatchOptions extends ProcessOptions {
   readonly plugins: readonly string[];
   /** TLS towards the gateways; the texts were checked. */
   readonly clientTls: ClientTls;
+  /** The key that gateways ask for, as a legal header value; undefined = none. */
+  readonly gatewayKey: string | undefined;
 }
 
 /** The source of each part of a configuration, after flags and file are merged. */
@@ -67,6 +70,7 @@ interface DispatchSources extends TransportContext {
   /** Files for TLS towards the gateways. */
   readonly tlsPaths: TlsPaths;
   readonly insecureSkipVerify: boolean;
+  readonly gatewayKey: GatewayKeySource;
   /** The name of such a file in messages. */
   tlsName(which: keyof TlsPaths): string;
 }
@@ -102,6 +106,7 @@ export async function loadDispatchOptions(
       transforms: sources.transforms,
       plugins: sources.plugins,
       clientTls: { ...tls, insecureSkipVerify: sources.insecureSkipVerify },
+      gatewayKey: await readGatewayKey(sources.gatewayKey),
     },
     warnings: findings.warnings,
   };

@@ -210,4 +210,16 @@ describe("where a request goes", () => {
     expect(headersOf({ queue, data: { headers: { AUTHORIZATION: "Bearer x" } } }).authorization).toBe("Bearer x");
     expect(build({ queue })).toMatchObject({ url: new URL("http://gw/v1/completions") });
   });
+
+  it("the key for gateways goes out as a bearer, unless the message or the URL has credentials", () => {
+    const gatewayKey = "sk-1";
+    expect(headersOf({ parts: { gatewayKey } }).authorization).toBe("Bearer sk-1");
+    expect(headersOf({ parts: { gatewayKey }, data: { headers: { Authorization: "Bearer x" } } }).authorization).toBe(
+      "Bearer x",
+    );
+    expect(headersOf({ parts: { gatewayKey }, queue: { igwBaseUrl: "http://u:p@gw" } }).authorization).toMatch(
+      /^Basic /,
+    );
+    expect(headersOf({}).authorization).toBeUndefined();
+  });
 });

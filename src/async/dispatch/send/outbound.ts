@@ -13,6 +13,8 @@ export interface OutboundParts {
   /** Headers of the merge policy; each replaces every other header of its name. */
   readonly stamped: readonly StampedHeader[];
   readonly transformed?: TransformedBody | undefined;
+  /** The key that gateways ask for; absent = none. */
+  readonly gatewayKey?: string | undefined;
   /** Header with the milliseconds that are left; undefined = none. */
   readonly deadlineHeader?: string | undefined;
   /** Writes `traceparent` and related headers. */
@@ -65,6 +67,7 @@ export function buildRequest(parts: OutboundParts): OutboundBuild {
   for (const [name, value] of Object.entries(message.request.headers)) headers.setForMessage(name, value);
   if (transformed !== undefined) headers.set("content-type", transformed.contentType);
   if (gateway.authorization !== "") headers.setIfMissing("authorization", gateway.authorization);
+  if (parts.gatewayKey !== undefined) headers.setIfMissing("authorization", `Bearer ${parts.gatewayKey}`);
   if (id !== "" && id.length <= MAX_REQUEST_ID) headers.setIfMissing(HEADER.requestId, id);
   headers.setIfMissing("user-agent", "sluice");
   headers.setIfMissing("accept-encoding", ACCEPTED_CODING);

@@ -41,7 +41,7 @@ function door() {
   const clock = new VirtualClock();
   const begun: number[] = [];
   const server = { emit: (_: string, socket: FakeSocket) => void begun.push(socket.remotePort) } as unknown as Server;
-  const limits = new ConnectionLimits(4000);
+  const limits = new ConnectionLimits({ all: 4000 });
   const handshakes = new Handshakes(server, limits, clock);
   let port = 0;
   const arrive = (): FakeSocket => {

@@ -37,6 +37,7 @@ export class Handshakes {
   readonly #server: Server;
   readonly #limits: ConnectionLimits;
   readonly #clock: Clock;
+  readonly #refused: ((bytes: Buffer, socket: Socket) => boolean) | undefined;
   readonly #all = new Set<Handshake>();
   /** Clients that have sent bytes, the newest last. */
   readonly #ready = new Set<Handshake>();
@@ -44,8 +45,17 @@ export class Handshakes {
   readonly #underWay = new Map<string, Handshake>();
   #armed = false;
 
-  /** @param server does the handshakes; it need not listen */
-  constructor(server: Server, limits: ConnectionLimits, clock: Clock) {
+  /**
+   * @param server does the handshakes; it need not listen
+   * @param refused looks at the first bytes of a client; true = it has answered them, and there is no handshake
+   */
+  constructor(
+    server: Server,
+    limits: ConnectionLimits,
+    clock: Clock,
+    refused?: (bytes: Buffer, socket: Socket) => boolean,
+  ) {
+    this.#refused = refused;
     this.#server = server;
     this.#limits = limits;
     this.#clock = clock;
@@ -70,6 +80,7 @@ export class Handshakes {
     }
     this.#all.add(handshake);
     socket.once("data", (bytes: Buffer) => {
+      if (this.#refused?.(bytes, socket) === true) return;
       socket.pause();
       socket.unshift(bytes);
       this.#ready.add(handshake);

@@ -3,7 +3,7 @@ import { ConnectionLimits, type Guest, StreamLimits } from "./limits.ts";
 
 /** Connections that note their end. */
 function house(max: number) {
-  const limits = new ConnectionLimits(max);
+  const limits = new ConnectionLimits({ all: max });
   const ended: string[] = [];
   const guests = new Map<string, Guest>();
   const enter = (name: string, address = name): boolean => {

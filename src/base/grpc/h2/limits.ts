@@ -5,10 +5,15 @@ export interface Guest {
   giveWay(): void;
 }
 
-/** Share of all connections that new ones may have at most. */
-const NEW_SHARE = 1 / 4;
-/** Share of all connections that those of one client address may have at most. */
-const ADDRESS_SHARE = 1 / 2;
+/** The most connections of a server, in parts and as a whole. */
+export interface ConnectionCaps {
+  /** At least 4. */
+  readonly all: number;
+  /** New ones; default a quarter of all. */
+  readonly fresh?: number | undefined;
+  /** Those of one client address; default half of all. */
+  readonly ofAddress?: number | undefined;
+}
 
 /**
  * Bounds the connections of a server so that no client that holds connections keeps others out. When there is no room, the
@@ -16,7 +21,7 @@ const ADDRESS_SHARE = 1 / 2;
  * with calls stay. One client address never has all connections.
  */
 export class ConnectionLimits {
-  readonly #max: number;
+  readonly #caps: Required<{ [K in keyof ConnectionCaps]: number }>;
   readonly #all = new Set<Guest>();
   /** In the order in which they reached this stage. */
   readonly #new = new Set<Guest>();
@@ -25,9 +30,8 @@ export class ConnectionLimits {
   /** Connections that were refused, or closed for another one, so far. */
   turnedAway = 0;
 
-  /** @param max connections at a time, at least 4 */
-  constructor(max: number) {
-    this.#max = max;
+  constructor({ all, fresh, ofAddress }: ConnectionCaps) {
+    this.#caps = { all, fresh: fresh ?? all / 4, ofAddress: ofAddress ?? all / 2 };
   }
 
   /** Connections at present. */
@@ -67,8 +71,9 @@ export class ConnectionLimits {
   }
 
   #makeRoom({ address }: Guest): boolean {
-    if ((this.#byAddress.get(address) ?? 0) >= this.#max * ADDRESS_SHARE) return this.#closeOne(address);
-    if (this.#all.size >= this.#max || this.#new.size >= this.#max * NEW_SHARE) return this.#closeOne();
+    const { all, fresh, ofAddress } = this.#caps;
+    if ((this.#byAddress.get(address) ?? 0) >= ofAddress) return this.#closeOne(address);
+    if (this.#all.size >= all || this.#new.size >= fresh) return this.#closeOne();
     return true;
   }
 

@@ -5,6 +5,7 @@ import { hostPort } from "../../inference/endpoint.ts";
 import { oneLine } from "../../inference/errors.ts";
 import { listenFailed } from "../../inference/listen-address.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../frames.ts";
+import { addressOf, certificateProblem } from "../refused-client.ts";
 import { GRPC_STATUS } from "../status.ts";
 import { contextOf, type TlsPair } from "../tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions, GrpcTls } from "../transport.ts";
@@ -99,7 +100,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
     this.maxStreams = options.maxStreams ?? DEFAULT_MAX_STREAMS;
     this.turns = new Turns(clock);
-    this.#limits = new ConnectionLimits(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    this.#limits = new ConnectionLimits({ all: options.maxConnections ?? DEFAULT_MAX_CONNECTIONS });
     this.#streamLimits = new StreamLimits(options.maxTotalStreams ?? DEFAULT_MAX_TOTAL_STREAMS);
     const { tls: settings } = options;
     const accept =
@@ -254,22 +255,6 @@ function isGrpc(contentType: string): boolean {
 /** A value from a client, short enough for an error message. */
 function quoted(text: string): string {
   return oneLine(text).slice(0, 200);
-}
-
-/**
- * The address of a client whose socket may be closed. The accepted socket still knows it then. Node does not document where a
- * TLS socket keeps its accepted socket, so the address may be missing ("") in another version of Node.
- */
-function addressOf(socket: tls.TLSSocket): string {
-  const { _parent: accepted } = socket as { _parent?: net.Socket | null };
-  return socket.remoteAddress ?? accepted?.remoteAddress ?? "";
-}
-
-/** Why a handshake failed, in OpenSSL's words, if the client's certificate is the cause. */
-function certificateProblem(error: NodeJS.ErrnoException, socket: tls.TLSSocket): string | undefined {
-  if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE") return "it shows no certificate";
-  const problem: unknown = socket.authorizationError;
-  return problem == null ? undefined : `its certificate is not accepted: ${String(problem)}`;
 }
 
 const NO_EVENTS = { message(): void {}, halfClosed(): void {}, closed(): void {} };

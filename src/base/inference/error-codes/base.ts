@@ -73,6 +73,11 @@ export const BASE_ERRORS = {
     cause: "The gateway could not connect to a model server in time.",
     remedy: "Check that the model server runs and that the gateway can reach it.",
   },
+  SERVER_TLS_FAILED: {
+    exit: 1,
+    cause: "The gateway and a model server do not agree on TLS, or the certificate of the server is not accepted.",
+    remedy: "Give the authority of the certificate with --server-ca, and its name with --server-name.",
+  },
   GRPC_FRAME_MALFORMED: {
     exit: 1,
     cause: "A peer sent bytes that are not gRPC messages.",

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../base/clock/virtual.ts";
-import type { Logger } from "../../base/telemetry/logger.ts";
-import { refusedClientLog } from "./serving-tls.ts";
+import { VirtualClock } from "../clock/virtual.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { refusedClientLog } from "./refused-client.ts";
 
 describe("the log of refused clients", () => {
   it("has each reason once a minute, with the address of the client", () => {
     const clock = new VirtualClock();
     const lines: string[] = [];
     const warn = ({ address }: { address?: string }, text: string): void => void lines.push(`${address}: ${text}`);
-    const refused = refusedClientLog(clock, { warn } as unknown as Logger);
+    const refused = refusedClientLog("ext_proc port", clock, { warn } as unknown as Logger);
     for (let n = 0; n < 1000; n++) refused("no certificate", `10.0.0.${n}`);
     refused("expired", "10.0.0.7");
     const said = "a client of the ext_proc port was refused:";

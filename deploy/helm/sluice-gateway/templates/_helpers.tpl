@@ -1,0 +1,64 @@
+{{- define "sluice-gateway.name" -}}
+{{ printf "%s-gateway" (.Release.Name | lower | trunc 40 | trimSuffix "-") }}
+{{- end -}}
+
+{{- define "sluice-gateway.selectorLabels" -}}
+app.kubernetes.io/name: sluice-gateway
+app.kubernetes.io/instance: {{ include "sluice-gateway.name" . }}
+{{- end -}}
+
+{{- define "sluice-gateway.labels" -}}
+{{ include "sluice-gateway.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "sluice-gateway.image" -}}
+{{ with .Values.image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/* The address to listen on; IPv6 in brackets. */}}
+{{- define "sluice-gateway.host" -}}
+{{ contains ":" .Values.bindAddress | ternary (printf "[%s]" .Values.bindAddress) .Values.bindAddress }}
+{{- end -}}
+
+{{/* What the schema cannot say. */}}
+{{- define "sluice-gateway.validate" -}}
+{{- if and (not .Values.endpoints) (not .Values.endpointsConfigMap) }}
+{{- fail "endpoints is required: the list of model servers; or endpointsConfigMap, an existing ConfigMap with the key endpoints.yaml" }}
+{{- end }}
+{{- if and .Values.endpoints .Values.endpointsConfigMap }}
+{{- fail "endpoints and endpointsConfigMap are mutually exclusive: give one of them" }}
+{{- end }}
+{{- if and (not .Values.keys.secretName) (not .Values.open) }}
+{{- fail "keys.secretName is required: the Secret with the keys of clients (sluice keys add --file keys.yaml --name me, then kubectl create secret generic NAME --from-file keys.yaml); or open: true, which lets everyone in" }}
+{{- end }}
+{{- if and .Values.keys.secretName .Values.open }}
+{{- fail "keys.secretName and open: true are mutually exclusive: leave one of them away" }}
+{{- end }}
+{{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) }}
+{{- fail "tls.clientCertificates needs tls.secretName, a Secret with tls.crt, tls.key and ca.crt" }}
+{{- end }}
+{{- if eq (int .Values.port) (int .Values.adminPort) }}
+{{- fail (printf "port and adminPort are both %d: give each a number of its own" (int .Values.port)) }}
+{{- end }}
+{{- range $name, $value := dict "endpoints" "endpoints" "listen" "port" "admin" "adminPort" "config-file" "pickerConfig" "keys" "keys.secretName" "open" "open" "tls-cert" "tls.secretName" "tls-key" "tls.secretName" "client-ca" "tls.clientCertificates" "drain-timeout" "drainSeconds" }}
+{{- if hasKey $.Values.flags $name }}
+{{- fail (printf "flags.%s is set by the chart: use the value %s" $name $value) }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := .Values.flags }}
+{{- if not (regexMatch "^[a-z][a-z0-9-]*$" $name) }}
+{{- fail (printf "flags: %q is no name of a flag; write it without dashes in front and without a value" $name) }}
+{{- end }}
+{{- if and (kindIs "bool" $value) (not $value) }}
+{{- fail (printf "flags.%s is false: leave it away; where the flag takes a word, write \"false\" in quotes" $name) }}
+{{- end }}
+{{- end }}
+{{- range $name, $text := .Values.files }}
+{{- if has $name (list "endpoints.yaml" "picker.yaml") }}
+{{- fail (printf "files: %s is a file of the chart: use endpoints or pickerConfig, or another name" $name) }}
+{{- end }}
+{{- end }}
+{{- end -}}

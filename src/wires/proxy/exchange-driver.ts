@@ -15,6 +15,7 @@ import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
+import { UploadPace } from "./upload-pace.ts";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -54,6 +55,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
   #received = 0;
+  #pace: UploadPace | undefined;
   #forwarded: Dispatcher.DispatchOptions | undefined;
   #replayable = false;
   /** Number of endpoints in the decision after the first. */
@@ -89,6 +91,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#reject(this.#tooLarge());
       return;
     }
+    this.#pace = new UploadPace(timers.bodyIdle, limits.uploadRate, this.#in(0));
     this.#client.deadline = this.#in(timers.bodyIdle);
     // Otherwise the first byte of the body opens the exchange.
     if (expectsContinue) {
@@ -101,7 +104,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   requestChunk(chunk: Buffer): void {
     if (this.#phase !== "receiving" && this.#phase !== "held") return;
     this.#received += chunk.length;
-    if (this.#phase === "receiving") this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    if (this.#phase === "receiving") this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
     if (this.#received > this.#services.limits.bodyBytes) {
       this.#reject(this.#tooLarge());
       return;
@@ -135,6 +138,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   pauseRequest(): void {
     if (this.#phase !== "receiving") return;
     this.#phase = "held";
+    this.#pace!.hold(this.#in(0));
     this.#client.deadline = Number.POSITIVE_INFINITY;
     this.#client.pauseRequest();
   }
@@ -142,7 +146,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   resumeRequest(): void {
     if (this.#phase !== "held") return;
     this.#phase = "receiving";
-    this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    this.#pace!.resume(this.#in(0));
+    this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
     this.#client.resumeRequest();
   }
 

@@ -135,10 +135,10 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/scheduling": ["picker/prefix", "base/plugin"],
   "picker/prefix": [],
   // async
-  "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process"],
-  "async/brokers": ["base/document", "base/plugin"],
-  "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin"],
-  "async/gates": ["async/brokers", "base/document", "base/plugin"],
+  "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],
+  "async/brokers": ["base/document", "base/plugin", "base/redis"],
+  "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin", "base/redis"],
+  "async/gates": ["async/brokers", "base/document", "base/plugin", "base/redis"],
   // pool
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
   "pool/endpoints": ["base/document", "base/plugin"],
@@ -151,6 +151,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "base/plugin": ["base/document"],
   "base/document": [],
   "base/process": [],
+  "base/redis": [],
   "base/telemetry": ["base/inference", "base/clock"],
 };
 /** The rooms that every other room may import; they themselves have their own lists alone. */

@@ -39,9 +39,17 @@ it("a refusal because nobody accepts connections names the longest back-off in r
   expect(headers.slice(-2)).toEqual(["retry-after", "5"]);
 });
 
-it("a missing model has the code that OpenAI clients expect; all other refusals have the status", () => {
+const WORDS: Partial<Record<OutcomeReason, string>> = {
+  model_not_found: "model_not_found",
+  rate_limited_requests: "rate_limit_exceeded",
+  rate_limited_tokens: "rate_limit_exceeded",
+  rate_limited_in_flight: "rate_limit_exceeded",
+  over_token_limit: "request_over_token_limit",
+};
+
+it("a missing model and limits have the codes that OpenAI clients expect; all other refusals have the status", () => {
   for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
     const { error } = JSON.parse(text(rejectionAnswer(new Rejection(reason, "no"), "id")));
-    expect(error.code).toBe(reason === "model_not_found" ? "model_not_found" : OUTCOMES[reason].status);
+    expect(error.code).toBe(WORDS[reason] ?? OUTCOMES[reason].status);
   }
 });

@@ -34,6 +34,8 @@ interface GatewayFlags extends ExplainOptions, BodyOptions, LogOptions {
   readonly standardShedAt: string;
   readonly legacyCriticality: boolean;
   readonly learnBytesPerToken: string;
+  readonly limits?: string;
+  readonly limitsRedis?: string;
   readonly debugOpen: boolean;
 }
 
@@ -77,6 +79,11 @@ export function gatewayCommand(): Command {
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
+    .option("--limits <file>", "limits of requests and tokens by key and model, as YAML or JSON; watched for changes")
+    .option(
+      "--limits-redis <url>",
+      "Redis or Valkey, through which gateways share these limits; absent = the file may name it",
+    )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
   return withLogOptions(withExplainOptions(withBodyOptions(made))).action(async (flags: GatewayFlags) => {
@@ -97,6 +104,8 @@ export function gatewayCommand(): Command {
         "FLAG_MISSING",
         "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
       );
+    if (flags.limitsRedis !== undefined && flags.limits === undefined)
+      throw new SluiceError("FLAG_CONFLICT", "--limits-redis needs --limits FILE, the limits that gateways share");
     // Loaded on use: `sluice sim` needs none of it.
     const { runGateway } = await import("../../wires/gateway/gateway.ts");
     process.exitCode = await runGateway({
@@ -121,6 +130,7 @@ export function gatewayCommand(): Command {
         legacyCriticality: flags.legacyCriticality,
       }),
       learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
+      limits: flags.limits === undefined ? undefined : { file: flags.limits, redis: flags.limitsRedis },
       debugOpen: flags.debugOpen,
       bodies: bodySettingsFrom(flags),
       explain: explainSettingsFrom(flags),

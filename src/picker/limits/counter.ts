@@ -73,6 +73,9 @@ export class Counter {
   excess(tokens: number, now: number): Excess | undefined {
     this.drain(now);
     const { requestsPerMinute, tokensPerMinute, inFlight } = this.limits;
+    // Before the others: who never fits must not be told to wait.
+    if (tokensPerMinute !== undefined && tokens > tokensPerMinute)
+      return { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs: Number.POSITIVE_INFINITY };
     if (inFlight !== undefined && this.inFlight >= this.#inFlightRoom(inFlight))
       return { kind: "in-flight", limit: inFlight, used: this.inFlight + this.others.inFlight, waitMs: undefined };
     if (requestsPerMinute !== undefined) {
@@ -85,8 +88,6 @@ export class Counter {
       if (waitMs > 0) return { kind: "requests", limit: requestsPerMinute, used: this.requests.used, waitMs };
     }
     if (tokensPerMinute === undefined) return undefined;
-    if (tokens > tokensPerMinute)
-      return { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs: Number.POSITIVE_INFINITY };
     const waitMs = waitFor(this.tokens, tokens, tokensPerMinute, this.#rate(tokensPerMinute, this.others.tokenRate));
     return waitMs > 0 ? { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs } : undefined;
   }
@@ -124,6 +125,11 @@ export class Counter {
     const { requestsPerMinute = 0, tokensPerMinute = 0 } = this.limits;
     drain(this.requests, this.#rate(requestsPerMinute, this.others.requestRate), now);
     drain(this.tokens, this.#rate(tokensPerMinute, this.others.tokenRate), now);
+  }
+
+  /** What is used of one limit, by all gateways. */
+  usedOf(kind: LimitKind): number {
+    return kind === "in-flight" ? this.inFlight + this.others.inFlight : this[kind].used;
   }
 
   /** Whether to forget the counter changes nothing. */

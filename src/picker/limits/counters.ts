@@ -29,27 +29,39 @@ export class Counters {
     return this.#byId.values();
   }
 
-  /** The counter of this id, which is made if there is none. @param name for people, called for a new counter */
-  of(id: string, rule: string, limits: LimitAmounts, now: number, name: () => string): Counter {
+  /**
+   * The counter of this id, which is made if there is none.
+   * @param held the counters of the same request, which stay
+   * @param name for people, called for a new counter
+   */
+  of(
+    id: string,
+    rule: string,
+    limits: LimitAmounts,
+    now: number,
+    held: readonly Counter[],
+    name: () => string,
+  ): Counter {
     const known = this.#byId.get(id);
     if (known !== undefined) {
       // The limits of a changed file count at once.
       known.limits = limits;
       return known;
     }
-    this.#makeRoom(now);
+    this.#makeRoom(now, held);
     const made = new Counter(id, rule, name(), limits, now);
     this.#byId.set(id, made);
     return made;
   }
 
-  #makeRoom(now: number): void {
+  #makeRoom(now: number, held: readonly Counter[]): void {
     let looked = 0;
     let least: Counter | undefined;
     // A table that is half empty is searched, too, by one counter for each new one: so idle counters leave in time.
     const most = this.#byId.size < this.#most ? 2 : LOOKED_AT;
     for (const counter of this.#byId.values()) {
       if (looked++ === most) break;
+      if (held.includes(counter)) continue;
       counter.drain(now);
       // To the end of the order: the next search begins behind it.
       this.#byId.delete(counter.id);

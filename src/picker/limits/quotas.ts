@@ -104,7 +104,9 @@ export class QuotaTable implements Quotas {
       client ??= clientOf(caller, caller === undefined ? address() : "");
       const named = client;
       const id = rule.counterId(named, targetModel);
-      counters.push(this.counters.of(id, rule.name, rule.limits, now, () => rule.counterName(named, targetModel)));
+      counters.push(
+        this.counters.of(id, rule.name, rule.limits, now, counters, () => rule.counterName(named, targetModel)),
+      );
       rules.push(rule);
       countsTokens ||= rule.limits.tokensPerMinute !== undefined;
     }

@@ -20,7 +20,7 @@ const SILENCE = 10_000;
 /** Milliseconds that Redis keeps a counter: the longest debt, and a minute. */
 const KEPT = 660_000;
 /** Milliseconds without an answer after which the others cannot be heard. */
-const DEAF = 2000;
+const DEAF = 1500;
 /** The most counters of one call of the script, which Redis runs in one piece. */
 const BATCH = 100;
 /** The most counters of one round; the others follow in the next one, in their order. */
@@ -66,6 +66,8 @@ export class SharedLimits {
   #roundAt = Number.NEGATIVE_INFINITY;
   #heardAt: number;
   #hears = true;
+  /** The last round got no answer. */
+  #failing = false;
   #closed = false;
 
   /** @throws SluiceError REDIS_URL_INVALID */
@@ -94,7 +96,14 @@ export class SharedLimits {
     const known = this.#shares.get(counter);
     if (known === undefined) {
       const now = this.#clock.now();
-      const share = { counter, dirty: true, lost: undefined, rounds: 0, toldAt: Number.NEGATIVE_INFINITY, heardAt: now };
+      const share = {
+        counter,
+        dirty: true,
+        lost: undefined,
+        rounds: 0,
+        toldAt: Number.NEGATIVE_INFINITY,
+        heardAt: now,
+      };
       this.#shares.set(counter, share);
       counter.deaf = !this.#hears;
     } else known.dirty = true;
@@ -104,6 +113,12 @@ export class SharedLimits {
   /** The counter is kept no more. */
   left(counter: Counter): void {
     this.#shares.delete(counter);
+  }
+
+  #forget(counter: Counter): void {
+    this.#shares.delete(counter);
+    // The next request must not be judged by requests that ended long ago.
+    counter.others.inFlight = 0;
   }
 
   close(): void {
@@ -136,25 +151,28 @@ export class SharedLimits {
     const now = this.#clock.now();
     for (const share of this.#shares.values()) {
       const { counter, toldAt, dirty } = share;
-      if (counter.inFlight === 0 && now - counter.touchedAt > WARM && !dirty) this.#shares.delete(counter);
+      if (counter.inFlight === 0 && now - counter.touchedAt > WARM && !dirty) this.#forget(counter);
       else if (now - toldAt >= HEARTBEAT) share.dirty = true;
     }
-    if (now - this.#heardAt > DEAF) this.#deafen();
-    if (this.#shares.size === 0) this.#heardAt = this.#redis.ready ? now : this.#heardAt;
-    else if (this.#timer === undefined && !this.#running) this.#plan(0);
+    // While there is nothing to tell, a connection is enough.
+    if (this.#redis.ready && !this.#running && !this.#failing) this.#heardAt = now;
+    if (now - this.#heardAt >= DEAF) this.#deafen();
+    if (this.#timer === undefined && !this.#running) this.#plan(0);
     this.#heartbeat = this.#clock.after(HEARTBEAT / 2, () => this.#beat(), true);
   }
 
   /** One round: tells what changed, and hears the sums. */
   async #round(): Promise<void> {
-    if (!this.#redis.ready) return;
-    this.#running = true;
     this.#roundAt = this.#clock.now();
+    if (!this.#redis.ready) return;
     const due = this.#due();
+    if (due.length === 0 && this.#hears) return;
+    this.#running = true;
     try {
       for (let i = 0; i < due.length; i += BATCH) await this.#tell(due.slice(i, i + BATCH));
       this.#listens();
     } catch (error) {
+      this.#failing = true;
       // The connection tells its own end. This is a refusal, such as that of a server without memory.
       this.#log.debug({ server: this.server, problem: messageOf(error) }, "a round of shared limits failed");
     } finally {
@@ -207,7 +225,9 @@ export class SharedLimits {
     for (const [i, share] of batch.entries()) {
       share.lost = undefined;
       share.counter.drain(heardAt);
-      const [requests, tokens, inFlight, gateways] = answer.slice(i * FIGURES).map(Number) as number[];
+      const [requests, tokens, inFlight, gateways] = answer
+        .slice(i * FIGURES, (i + 1) * FIGURES)
+        .map(Number) as number[];
       const told = { requests: requests!, tokens: tokens!, inFlight: inFlight!, gateways: gateways! };
       hear(share.counter, told, heardAt - share.heardAt);
       share.heardAt = heardAt;
@@ -226,6 +246,7 @@ export class SharedLimits {
 
   #listens(): void {
     this.#heardAt = this.#clock.now();
+    this.#failing = false;
     if (this.#hears) return;
     this.#hears = true;
     for (const { counter } of this.#shares.values()) counter.deaf = false;

@@ -7,7 +7,8 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Counter } from "./counter.ts";
 import { argumentsFor, FIGURES, hear, type Sent, toSend } from "./share-round.ts";
 
-const SHARE = readScript(import.meta.dirname, "share.lua");
+/** For `SharedLimits` and its tests. */
+export const SHARE = readScript(import.meta.dirname, "share.lua");
 const PREFIX = "sluice:limits:";
 /** Milliseconds between two rounds while there is traffic. */
 const INTERVAL = 100;
@@ -43,6 +44,8 @@ interface SharedDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
+  /** Milliseconds without a word after which another gateway has died; default 10,000. */
+  readonly silence?: number;
 }
 
 /**
@@ -58,6 +61,7 @@ export class SharedLimits {
   readonly #redis: Redis;
   /** Random for each process: one that starts again is another gateway. */
   readonly #gateway: string;
+  readonly #silence: number;
   /** In the order in which they were told. */
   readonly #shares = new Map<Counter, Share>();
   #timer: Timer | undefined;
@@ -71,10 +75,11 @@ export class SharedLimits {
   #closed = false;
 
   /** @throws SluiceError REDIS_URL_INVALID */
-  constructor(url: string, { clock, random, log }: SharedDeps) {
+  constructor(url: string, { clock, random, log, silence = SILENCE }: SharedDeps) {
     this.#clock = clock;
     this.#log = log;
     this.#gateway = uuidFrom(random);
+    this.#silence = silence;
     this.#heardAt = clock.now();
     const options = { scripts: [SHARE], writes: true, onReady: () => this.#connected() };
     this.#redis = connectRedis({ url, tls: {}, enableTracing: false }, { clock, random, log }, options);
@@ -202,7 +207,7 @@ export class SharedLimits {
 
   async #tell(batch: readonly Share[]): Promise<void> {
     const keys: string[] = [];
-    const args = [this.#gateway, String(SILENCE), String(KEPT)];
+    const args = [this.#gateway, String(this.#silence), String(KEPT)];
     const now = this.#clock.now();
     for (const share of batch) {
       const { counter, lost } = share;

@@ -62,6 +62,7 @@ class Gateway {
 
   /** The requests that all have used, as this gateway knows it. */
   get used(): number {
+    this.shared.touched(this.counter);
     this.counter.drain(realClock.now());
     return this.counter.requests.used;
   }
@@ -169,7 +170,7 @@ describe("limits that two gateways share", () => {
   it("requests in flight count together, and those of a gateway that died are forgotten", async () => {
     const [a, b] = await two([{ key: "*", inFlight: 6 }], 1500);
     expect(b.ask(3)).toBe(3);
-    await poll("A to hear of B's four", () => a.counter.others.inFlight === 4);
+    await poll("A to hear of B's four", () => a.counter.others.inFlight === 4, 20_000);
     expect(a.ask(5)).toBe(1);
     a.end();
     await poll("B to hear that A has none", () => b.counter.others.inFlight === 0);

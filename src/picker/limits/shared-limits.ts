@@ -12,12 +12,12 @@ export const SHARE = readScript(import.meta.dirname, "share.lua");
 const PREFIX = "sluice:limits:";
 /** Milliseconds between two rounds while there is traffic. */
 const INTERVAL = 100;
-/** Milliseconds after which an idle counter is told again: its requests in flight, and that this gateway lives. */
-const HEARTBEAT = 2000;
 /** Milliseconds for which counters without requests in flight are told on, so that the next request knows the others. */
 const WARM = 60_000;
-/** Milliseconds without a word after which a gateway has died. Five heartbeats. */
+/** Milliseconds without a word after which a gateway has died. */
 const SILENCE = 10_000;
+/** How often in that time a counter is told again: its requests in flight, and that this gateway lives. */
+const HEARTBEATS = 5;
 /** Milliseconds that Redis keeps a counter: the longest debt, and a minute. */
 const KEPT = 660_000;
 /** Milliseconds without an answer after which the others cannot be heard. */
@@ -157,13 +157,13 @@ export class SharedLimits {
     for (const share of this.#shares.values()) {
       const { counter, toldAt, dirty } = share;
       if (counter.inFlight === 0 && now - counter.touchedAt > WARM && !dirty) this.#forget(counter);
-      else if (now - toldAt >= HEARTBEAT) share.dirty = true;
+      else if (now - toldAt >= this.#silence / HEARTBEATS) share.dirty = true;
     }
     // While there is nothing to tell, a connection is enough.
     if (this.#redis.ready && !this.#running && !this.#failing) this.#heardAt = now;
     if (now - this.#heardAt >= DEAF) this.#deafen();
     if (this.#timer === undefined && !this.#running) this.#plan(0);
-    this.#heartbeat = this.#clock.after(HEARTBEAT / 2, () => this.#beat(), true);
+    this.#heartbeat = this.#clock.after(this.#silence / HEARTBEATS / 2, () => this.#beat(), true);
   }
 
   /** One round: tells what changed, and hears the sums. */

@@ -24,6 +24,9 @@ import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
+import { type Access, startAccess } from "../access/access.ts";
+import type { KeysSettings } from "../access/keys-settings.ts";
+import { checkDoor } from "../access/open-door.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
@@ -32,6 +35,7 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
+import { accessParts, fewerRefusals, firstAnswer, ownHealth } from "./gateway-access.ts";
 import { modelList } from "./model-list.ts";
 import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
 
@@ -52,6 +56,8 @@ export interface GatewayOptions extends ConfigSource {
   readonly debugOpen: boolean;
   /** Absent = no limits by key and model. */
   readonly limits?: LimitsSource | undefined;
+  /** Who may send requests; absent = every client that reaches the address. */
+  readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
@@ -93,7 +99,9 @@ const LINGER = 1000;
  * @throws SluiceError for a fault in files, flags or ports
  */
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
-  const { log } = options;
+  const { log, keys } = options;
+  const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
+  checkDoor([options.listen], keyed, keys?.open ?? false);
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
@@ -105,12 +113,13 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const source = new ModelSource(options.objectives, options.resources, clock, log);
   const limits = options.limits && (await Limits.open(options.limits, { clock, random, log }));
   const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
+  let access: Access | undefined;
   const core = new InferenceCore({
     clock,
     random,
     config,
     poolName: "gateway",
-    models: source.models,
+    models: { ...source.models, keyPriorities: () => access?.priorities() ?? [] },
     cadence: scraping.cadence,
     dialects: scraping.dialects,
     metricsPage: scraping.metricsPage,
@@ -150,17 +159,15 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const read = () => checkedConfig(options, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     await warmUp(clock, config);
+    access = keys && (await startAccess(keys, accessParts(core, log)));
+    stops.push(() => access?.close());
+    core.keysChanged();
     let draining = false;
+    const isReady = (): boolean => !draining && core.models.poolKnown && core.unready === undefined;
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(
-        core,
-        "gateway",
-        () => !draining && core.models.poolKnown && core.unready === undefined,
-        options.backlog,
-        () => limits?.view(),
-      ),
+      views: viewsOf(core, "gateway", isReady, options.backlog, () => limits?.view()),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);
@@ -179,7 +186,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       random,
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
-      ownAnswer: modelList(core),
+      authenticate: access?.authenticate,
+      ownAnswer: firstAnswer(access && ownHealth(isReady), modelList(core)),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
@@ -189,7 +197,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
-      onUnopened: requests && ((request) => requests.log.unopened(request)),
+      onUnopened: requests && fewerRefusals(clock, (request) => requests.log.unopened(request)),
       onError,
     });
     servers.push(proxy);

@@ -39,17 +39,32 @@ it("a refusal because nobody accepts connections names the longest back-off in r
   expect(headers.slice(-2)).toEqual(["retry-after", "5"]);
 });
 
-const WORDS: Partial<Record<OutcomeReason, string>> = {
-  model_not_found: "model_not_found",
-  rate_limited_requests: "rate_limit_exceeded",
-  rate_limited_tokens: "rate_limit_exceeded",
-  rate_limited_in_flight: "rate_limit_exceeded",
-  over_token_limit: "request_over_token_limit",
-};
-
-it("a missing model and limits have the codes that OpenAI clients expect; all other refusals have the status", () => {
+it("a missing model, a key that does not count and limits have the codes that OpenAI clients expect; all other refusals have the status", () => {
+  const codes: Partial<Record<OutcomeReason, string>> = {
+    model_not_found: "model_not_found",
+    model_not_allowed: "model_not_found",
+    key_missing: "invalid_api_key",
+    key_invalid: "invalid_api_key",
+    key_expired: "invalid_api_key",
+    key_revoked: "invalid_api_key",
+    rate_limited_requests: "rate_limit_exceeded",
+    rate_limited_tokens: "rate_limit_exceeded",
+    rate_limited_in_flight: "rate_limit_exceeded",
+    over_token_limit: "request_over_token_limit",
+  };
   for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
     const { error } = JSON.parse(text(rejectionAnswer(new Rejection(reason, "no"), "id")));
-    expect(error.code).toBe(WORDS[reason] ?? OUTCOMES[reason].status);
+    expect(error.code).toBe(codes[reason] ?? OUTCOMES[reason].status);
   }
+});
+
+it("a 401 names the scheme in which a key is sent, and no other refusal does", () => {
+  for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
+    const { status, headers } = rejectionAnswer(new Rejection(reason, "no"), "id");
+    expect([reason, headers.includes("www-authenticate")]).toEqual([reason, status === 401]);
+  }
+  expect(rejectionAnswer(new Rejection("key_missing", "no"), "id").headers.slice(-2)).toEqual([
+    "www-authenticate",
+    "Bearer",
+  ]);
 });

@@ -1,6 +1,6 @@
 /**
  * A limit per minute as a bucket: use fills it, and it drains at a steady rate. A bucket that is empty takes the whole limit at
- * once. So a stretch of T seconds has at most `limit x (1 + T / 60)` of use, and a long one has the limit (docs/adr/0026-limits.md).
+ * once. So a stretch of T seconds has at most `limit x (1 + T / 60)` of use, and a long one has the limit (docs/adr/0028-limits.md).
  */
 export interface Meter {
   /** What is in the bucket at `at`; above the limit it is debt. Never below 0. */

@@ -1,4 +1,4 @@
--- Adds what one gateway used of some limits to what all gateways used, and tells the gateway the sums (docs/adr/0026-limits.md).
+-- Adds what one gateway used of some limits to what all gateways used, and tells the gateway the sums (docs/adr/0028-limits.md).
 --
 -- KEYS: for each counter a hash: `r` used requests, `k` used tokens, `at` the server's time of both in ms; for each gateway
 -- `g:<gateway>` = `<requests in flight>:<server time in ms>:<number of its last round>`.

@@ -14,9 +14,10 @@ import {
 } from "../common/exchange-flags.ts";
 import { type ConnectionOptions, connectionsFrom, withConnectionOptions } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
+import { type LimitsOptions, limitsFrom, withLimitsOptions } from "./limits-options.ts";
 import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions, ConnectionOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LimitsOptions, LogOptions, ConnectionOptions {
   readonly endpoints?: string;
   readonly admin: string;
   readonly scaler?: string;
@@ -89,7 +90,7 @@ export function gatewayCommand(): Command {
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",
     );
-  return withLogOptions(withExplainOptions(withBodyOptions(withKeysOptions(made)))).action(
+  return withLogOptions(withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))))).action(
     async (flags: GatewayFlags) => {
       const source = {
         configFile: flags.configFile,
@@ -135,6 +136,7 @@ export function gatewayCommand(): Command {
         debugOpen: flags.debugOpen,
         drainTimeout: durationOf(flags.drainTimeout, "--drain-timeout", 0),
         keys: await keysSettingsFrom(flags),
+        limits: limitsFrom(flags),
         bodies: bodySettingsFrom(flags),
         explain: explainSettingsFrom(flags),
         ...logSettingsFrom(flags),

@@ -118,6 +118,10 @@ export abstract class ClientStream implements ClientSide, Timed {
     if (!this.gone) this.#refuse(new Rejection("internal", messageOf(error)));
   }
 
+  get peer(): string {
+    return this.#peer;
+  }
+
   /** The client has the head of an answer, or node has it. */
   get headWritten(): boolean {
     return this.answered !== "none";

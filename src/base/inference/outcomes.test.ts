@@ -21,6 +21,6 @@ describe("the outcomes of the inference path", () => {
       GatewayTimeout: 504,
     });
     const distinct = new Set(statuses.map((pair) => pair.join(" ")));
-    expect(distinct.size).toBe(13);
+    expect(distinct.size).toBe(14);
   });
 });

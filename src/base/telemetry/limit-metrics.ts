@@ -8,13 +8,13 @@ export const LIMIT_METRICS = {
   limit: {
     type: "gauge",
     name: "sluice_limit",
-    help: "What a rule allows: requests or tokens in a minute, or requests in flight. A rule with * allows it to each key or model.",
+    help: "Requests or tokens in a minute, or requests in flight, that a rule allows. A rule with * allows them to each key or model.",
     labels: LIMIT,
   },
   limitUsed: {
     type: "gauge",
     name: "sluice_limit_used",
-    help: "What is used of a limit, by all gateways that share it as far as this one knows. With *, that of the fullest counter.",
+    help: "Use of a limit by all gateways that share it, as far as this one knows. For a rule with *: of the fullest counter.",
     labels: LIMIT,
   },
   limitRefusedTotal: {

@@ -34,6 +34,8 @@ const FITS: Room = { requests: 0, bytes: 0 };
 export class Bands {
   readonly #clock: Clock;
   readonly #events: FlowControlEvents;
+  /** Called when bands have left the list: the ceilings of the others may have changed. */
+  readonly #swept: () => void;
   #settings: FlowControlSettings;
   /** Highest priority first. */
   #list: Band[] = [];
@@ -46,9 +48,10 @@ export class Bands {
   #sweep: Timer | undefined;
   #closed = false;
 
-  constructor(clock: Clock, settings: FlowControlSettings, events: FlowControlEvents) {
+  constructor(clock: Clock, settings: FlowControlSettings, events: FlowControlEvents, swept: () => void) {
     this.#clock = clock;
     this.#events = events;
+    this.#swept = swept;
     this.#settings = settings;
     this.#make();
   }
@@ -213,6 +216,7 @@ export class Bands {
         this.#renumber();
         for (const wanted of this.#wanted) this.#add(wanted);
         this.#sweepLater();
+        this.#swept();
       },
       true,
     );

@@ -620,6 +620,24 @@ describe("bands", () => {
     expect(rig.strange).toEqual([]);
   });
 
+  it("looks again as soon as a band is removed, because the ceilings of the others may have changed", () => {
+    // 0.5 for the lowest of two priorities, 1 for a single one.
+    const usageLimit: UsageLimitPolicy = {
+      limit: (_, __, ceilings) => void ceilings.fill(0.5, 1),
+    };
+    const rig = new FlowRig({ template: { ...PLAIN_BAND, ttl: 3_600_000 } }, { usageLimit });
+    rig.flow.usePriorities(new Set([7]));
+    rig.load = 0.75;
+    rig.clock.advance(1);
+    // Its time to look comes every 20 ms from here on.
+    rig.enter("a");
+    rig.clock.advance(10);
+    rig.flow.usePriorities(new Set());
+    rig.news();
+    rig.clock.advance(600_000);
+    expect(rig.news()).toEqual(["a Dispatched 600011"]);
+  });
+
   it("removes the band of a former priority once it has been empty for 10 minutes, and only then", () => {
     const minutes = (count: number): void => rig.clock.advance(count * 60_000);
     const rig = new FlowRig({ bands: [bandOf(5, {})], template: { ...PLAIN_BAND, ttl: 3_600_000 } });

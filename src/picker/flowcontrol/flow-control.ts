@@ -71,7 +71,7 @@ export class FlowControl {
     this.#rules = parts.settings.rules;
     this.#rate = parts.rate ?? new DispatchRate();
     const { clock, settings, events } = parts;
-    this.#bands = new Bands(clock, settings, events);
+    this.#bands = new Bands(clock, settings, events, () => this.changed());
     const failed = (error: unknown): void => events.failed("saturation detector", error);
     this.#staged = new StagedSaturation(clock, parts.pool, settings.detector, this.#rules.stages, failed);
     const poolIsEmpty = (): boolean => parts.pool().length === 0;

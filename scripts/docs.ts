@@ -14,6 +14,7 @@ import { envoyConfigCommand } from "../src/commands/envoy-config/command.ts";
 import { eppReference } from "../src/commands/epp/epp-flags.ts";
 import { explainCommand } from "../src/commands/explain/command.ts";
 import { gatewayCommand } from "../src/commands/gateway/command.ts";
+import { keysCommand } from "../src/commands/keys/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
 import { commandMarkdown } from "./command-text.ts";
@@ -29,12 +30,22 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   model_missing: "The body names no model. Set `model`.",
   no_parser:
     "No parser knows the path of the request. Correct the path, or configure a parser for it; [plugins.md](plugins.md) lists the parsers.",
+  key_missing:
+    "The gateway has keys, and the request sends none. Send a key in `authorization: Bearer KEY`, `x-api-key` or `api-key`; [keys.md](../use/keys.md) describes keys.",
+  key_invalid:
+    "The gateway does not know the key, or the token is not one of an issuer that it trusts; the detail names the fault of a token. Correct it, or ask the operator of the gateway for a key.",
+  key_expired: "The key, or the token, was valid and is not any more. Ask the operator, or the issuer, for a new one.",
+  key_revoked: "The operator has revoked the key. Ask for a new one.",
+  token_unverifiable:
+    "The gateway cannot read the keys of the token's issuer, or checks too many tokens at the moment. Keys of the keys file work. Try again later; the log of the gateway has the cause.",
   path_not_allowed:
     "The gateway passes no request with this method and path to model servers. `sluice gateway --print-paths` lists the paths that pass. Correct the path, or let the operator of the gateway [allow it](../use/gateway.md#what-passes).",
   unknown_model:
     "The pool has InferenceModels. None of them is for the model of the request, or the one for it has no valid target. Correct the name or the object; [resources.md](../use/resources.md) says when an unknown model is refused.",
   model_not_found:
     "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names those that there are. Correct the name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how sluice learns the models.",
+  model_not_allowed:
+    "The key may not use the model of the request, or the request names no model and the key may not use every one. Ask the operator of the gateway for the model; `GET /v1/models` lists those of the key.",
   body_stalled:
     "The body of the request arrived too slowly while other requests waited for memory. Send the request again; [bodies.md](../operate/bodies.md) has the rate, the window and their flags.",
   precondition_failed:
@@ -139,6 +150,7 @@ function flagsReference(): string {
   const queues = [enqueueCommand(), resultsCommand(), ...queueCommand().commands, batchCommand()];
   const commands = [
     gatewayCommand(),
+    ...keysCommand().commands,
     simCommand(),
     simulateCommand(),
     demoCommand(),

@@ -14,6 +14,7 @@ import { envoyConfigCommand } from "./envoy-config/command.ts";
 import { eppCommand } from "./epp/command.ts";
 import { explainCommand } from "./explain/command.ts";
 import { gatewayCommand } from "./gateway/command.ts";
+import { keysCommand } from "./keys/command.ts";
 import { simCommand } from "./sim/command.ts";
 import { simulateCommand } from "./simulate/command.ts";
 
@@ -30,6 +31,7 @@ const program = command("sluice", ABOUT, "")
 for (const make of [
   demoCommand,
   gatewayCommand,
+  keysCommand,
   eppCommand,
   dispatchCommand,
   enqueueCommand,

@@ -23,6 +23,12 @@ export class HeaderList {
     this.values.push(value);
   }
 
+  /** Removes one header. @param index below `length` */
+  removeAt(index: number): void {
+    this.keys.splice(index, 1);
+    this.values.splice(index, 1);
+  }
+
   /** The last value of a lower-case key, or undefined. */
   get(key: string): string | undefined {
     const at = this.keys.lastIndexOf(key);
@@ -80,6 +86,14 @@ export const CONTROL_HEADERS: ReadonlySet<string> = new Set([
   "x-llm-d-video-resolution",
   "x-prefiller-host-port",
   "x-encoder-hosts-ports",
+]);
+
+/** Headers by which a client chooses the priority and the flow of its request. */
+export const FLOW_HEADERS: ReadonlySet<string> = new Set([
+  HEADER.objective,
+  HEADER.objectiveAlias,
+  HEADER.fairnessId,
+  HEADER.fairnessIdAlias,
 ]);
 
 /** Headers of one connection, never of the exchange (RFC 9110 7.6.1); `te` is one of them unless it says `trailers`. */

@@ -4,15 +4,23 @@ import { HEADER } from "./headers.ts";
 /**
  * Every way in which an exchange can be refused or fail on the inference path. Each row has the HTTP status, the code for
  * people and for the label `error_code`, and whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and
- * docs/spec/decisions.md#immediate-response. `path_not_allowed` is of the gateway alone.
+ * docs/spec/decisions.md#immediate-response. `path_not_allowed` and the rows about keys are of the gateway alone.
  */
 export const OUTCOMES = {
   bad_request: { status: 400, code: "BadRequest" },
   model_missing: { status: 400, code: "BadRequest" },
   no_parser: { status: 400, code: "BadRequest" },
+  key_missing: { status: 401, code: "Unauthorized" },
+  key_invalid: { status: 401, code: "Unauthorized" },
+  key_expired: { status: 401, code: "Unauthorized" },
+  key_revoked: { status: 401, code: "Unauthorized" },
+  /** The keys of the tokens' issuer cannot be had. */
+  token_unverifiable: { status: 503, code: "ServiceUnavailable" },
   path_not_allowed: { status: 403, code: "Forbidden" },
   unknown_model: { status: 404, code: "BadConfiguration" },
   model_not_found: { status: 404, code: "NotFound" },
+  /** To the client the same as `model_not_found`: a key does not tell which further models there are. */
+  model_not_allowed: { status: 404, code: "NotFound" },
   body_stalled: { status: 408, code: "RequestTimeout" },
   precondition_failed: { status: 412, code: "PreconditionFailed" },
   too_large: { status: 413, code: "PayloadTooLarge" },
@@ -43,6 +51,19 @@ interface OutcomeRow {
 }
 
 export type OutcomeReason = keyof typeof OUTCOMES;
+
+const AT_DOOR: ReadonlySet<string> = new Set<OutcomeReason>([
+  "key_missing",
+  "key_invalid",
+  "key_expired",
+  "key_revoked",
+  "token_unverifiable",
+]);
+
+/** Whether a request was refused before it was known who sends it. */
+export function isRefusedAtDoor(reason: string): boolean {
+  return AT_DOOR.has(reason);
+}
 
 /** A refusal: a row of the table and the sentence that explains this instance of it. */
 export class Rejection {

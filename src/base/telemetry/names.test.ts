@@ -134,6 +134,8 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["sluice_extproc_refused_total", "counter", "kind"],
   ["sluice_extproc_notices_total", "counter", "kind"],
   ["sluice_gateway_retries_total", "counter", "cause"],
+  ["sluice_gateway_access_total", "counter", "result"],
+  ["sluice_gateway_key_requests_total", "counter", "key"],
   ["sluice_exchanges_total", "counter", "outcome"],
   ["sluice_request_log_dropped_total", "counter", ""],
   ["sluice_plugin_failures_total", "counter", "extension_point,plugin_name,plugin_type"],

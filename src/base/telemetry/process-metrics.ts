@@ -63,6 +63,18 @@ export const WIRE_METRICS = {
     help: "Attempts that the gateway repeated on another endpoint, by the cause of the failure.",
     labels: ["cause"],
   },
+  gatewayAccessTotal: {
+    type: "counter",
+    name: "sluice_gateway_access_total",
+    help: "Requests at a gateway with keys: key, token = let in by one; else the reason of the refusal.",
+    labels: ["result"],
+  },
+  gatewayKeyRequestsTotal: {
+    type: "counter",
+    name: "sluice_gateway_key_requests_total",
+    help: "Requests let in, by the name of their key or token; beyond 1,000 names: other.",
+    labels: ["key"],
+  },
   requestLogDroppedTotal: {
     type: "counter",
     name: "sluice_request_log_dropped_total",

@@ -13,9 +13,10 @@ import {
   withExplainOptions,
 } from "../common/exchange-flags.ts";
 import { type ConnectionOptions, connectionsFrom, withConnectionOptions } from "./connection-options.ts";
+import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
 import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions, LogOptions, ConnectionOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, ConnectionOptions, KeysOptions, LogOptions {
   readonly endpoints?: string;
   readonly admin: string;
   readonly scaler?: string;
@@ -82,52 +83,55 @@ export function gatewayCommand(): Command {
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
-  return withLogOptions(withExplainOptions(withBodyOptions(made))).action(async (flags: GatewayFlags) => {
-    const source = {
-      configFile: flags.configFile,
-      profile: flags.profile,
-      allowExperimental: flags.allowExperimentalPlugins,
-      env: process.env,
-    };
-    if (flags.printPaths) {
-      const { pathsText } = await import("../../wires/gateway/paths-text.ts");
-      STANDARD.out(await pathsText(source, flags.allowPath));
-      return;
-    }
-    // Commander would check a required option before it reports mistyped options. So this command checks it.
-    if (flags.endpoints === undefined)
-      throw new SluiceError(
-        "FLAG_MISSING",
-        "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
-      );
-    // Loaded on use: `sluice sim` needs none of it.
-    const { runGateway } = await import("../../wires/gateway/gateway.ts");
-    process.exitCode = await runGateway({
-      endpointsFile: flags.endpoints,
-      ...connectionsFrom(flags),
-      admin: parseListenAddress(flags.admin, "--admin"),
-      scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
-      ...source,
-      maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
-      retryStatuses: flags.retryStatuses
-        .split(",")
-        .filter((part) => part.trim() !== "")
-        .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
-      allowPaths: flags.allowPath,
-      objectives: flags.objective,
-      resources: resourceSettings({
-        directory: flags.resources,
-        pool: { name: flags.poolName, namespace: flags.poolNamespace },
-        namespace: flags.poolNamespace ?? "default",
-        modelMatching: flags.modelMatching,
-        standardShedAt: flags.standardShedAt,
-        legacyCriticality: flags.legacyCriticality,
-      }),
-      learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
-      debugOpen: flags.debugOpen,
-      bodies: bodySettingsFrom(flags),
-      explain: explainSettingsFrom(flags),
-      ...logSettingsFrom(flags),
-    });
-  });
+  return withLogOptions(withExplainOptions(withBodyOptions(withKeysOptions(made)))).action(
+    async (flags: GatewayFlags) => {
+      const source = {
+        configFile: flags.configFile,
+        profile: flags.profile,
+        allowExperimental: flags.allowExperimentalPlugins,
+        env: process.env,
+      };
+      if (flags.printPaths) {
+        const { pathsText } = await import("../../wires/gateway/paths-text.ts");
+        STANDARD.out(await pathsText(source, flags.allowPath));
+        return;
+      }
+      // Commander would check a required option before it reports mistyped options. So this command checks it.
+      if (flags.endpoints === undefined)
+        throw new SluiceError(
+          "FLAG_MISSING",
+          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
+        );
+      // Loaded on use: `sluice sim` needs none of it.
+      const { runGateway } = await import("../../wires/gateway/gateway.ts");
+      process.exitCode = await runGateway({
+        endpointsFile: flags.endpoints,
+        ...connectionsFrom(flags),
+        admin: parseListenAddress(flags.admin, "--admin"),
+        scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
+        ...source,
+        maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
+        retryStatuses: flags.retryStatuses
+          .split(",")
+          .filter((part) => part.trim() !== "")
+          .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
+        allowPaths: flags.allowPath,
+        objectives: flags.objective,
+        resources: resourceSettings({
+          directory: flags.resources,
+          pool: { name: flags.poolName, namespace: flags.poolNamespace },
+          namespace: flags.poolNamespace ?? "default",
+          modelMatching: flags.modelMatching,
+          standardShedAt: flags.standardShedAt,
+          legacyCriticality: flags.legacyCriticality,
+        }),
+        learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
+        debugOpen: flags.debugOpen,
+        keys: await keysSettingsFrom(flags),
+        bodies: bodySettingsFrom(flags),
+        explain: explainSettingsFrom(flags),
+        ...logSettingsFrom(flags),
+      });
+    },
+  );
 }

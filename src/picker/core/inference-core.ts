@@ -302,6 +302,11 @@ export class InferenceCore {
   }
 
   /** Turns flow control on or off where InferenceModels decide that, and names the priorities of the objects. */
+  /** The priorities of keys have changed. */
+  keysChanged(): void {
+    this.#queues.namePriorities();
+  }
+
   #resourcesChanged(): void {
     this.#queueing.look();
     try {

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import type { DecisionRecord, SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -10,7 +11,7 @@ import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RequestHeaderProcessor } from "../../base/plugin/kinds.ts";
 import type { CandidateSet } from "../../pool/endpoints/candidate-sets.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
-import { modelNotFound } from "../../pool/endpoints/served-models.ts";
+import { modelNotAllowed, modelNotFound } from "../../pool/endpoints/served-models.ts";
 import type { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
@@ -113,16 +114,18 @@ export class RequestDecider {
   /**
    * Parses a request and resolves its model and objective.
    * @param body contiguous and complete
+   * @param caller who sends it, where clients need keys
    * @returns a rejection when the parser or the models refuse the request
    */
-  understand(id: string, headers: HeaderList, body: Uint8Array): InferenceRequest | Rejection {
+  understand(id: string, headers: HeaderList, body: Uint8Array, caller?: Caller): InferenceRequest | Rejection {
     const { models } = this.#parts;
     const chosen = this.#parts.inForce().parsers.select(requestPath(headers));
     if (chosen instanceof Rejection) return chosen;
     const parsed = chosen.parser.parse(body, chosen.path);
     if (parsed instanceof Rejection) return parsed;
     refusePromise(parsed);
-    const resolved = models.resolve(parsed, headers);
+    if (caller !== undefined && !models.allows(caller, parsed, headers)) return modelNotAllowed(parsed.model, caller);
+    const resolved = models.resolve(parsed, headers, caller);
     if (resolved instanceof Rejection) return resolved;
     const { bytesPerToken } = this.#parts;
     const learned = bytesPerToken !== undefined && isText(parsed, body);
@@ -150,17 +153,23 @@ export class RequestDecider {
     } satisfies Required<InferenceRequest>;
   }
 
+  /** Understands a request, and calls its header processors. Parameters as of `understand`. */
+  read(id: string, headers: HeaderList, body: Uint8Array, caller: Caller | undefined): Processed | Rejection {
+    const understood = this.understand(id, headers, body, caller);
+    return understood instanceof Rejection ? understood : this.process(understood, caller);
+  }
+
   /** Starts the producers that prepare. Undefined when none does: the caller decides at once. */
   prepare(understood: InferenceRequest): Preparing | undefined {
     return this.#parts.preparation?.begin(understood);
   }
 
   /** Calls the request-header processors, before the request waits for anything. */
-  process(understood: InferenceRequest): Processed {
+  process(understood: InferenceRequest, caller?: Caller): Processed {
     const { onPluginError, calls, models } = this.#parts;
     const { headerProcessors } = this.#parts.inForce();
     if (headerProcessors.length === 0) return { request: understood, refusal: undefined };
-    const named = models.flowNamed(understood.headers) !== undefined;
+    const named = models.flowNamed(understood.headers, caller) !== undefined;
     return processHeaders(headerProcessors, understood, named, onPluginError, calls);
   }
 

@@ -271,12 +271,12 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#decided = true;
     this.#deciding = this.#trace?.deciding();
     try {
-      const understood = decider.understand(this.requestId, this.#headers, body);
-      if (understood instanceof Rejection) return this.#refuse(understood);
-      const processed = decider.process(understood);
+      const processed = decider.read(this.requestId, this.#headers, body, this.#wire.caller);
+      if (processed instanceof Rejection) return this.#refuse(processed);
       this.#entry?.understood(processed.request);
       const flowControl = this.#services.flowControl();
-      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset, understood))
+      const { request, refusal } = processed;
+      if (flowControl === undefined || refusal !== undefined || !decider.mayWait(this.#subset, request))
         return this.#prepare(processed);
       return this.#enter(flowControl, processed, body.length);
     } catch (error) {

@@ -21,9 +21,13 @@ export interface UnopenedRequest {
   readonly status?: number;
   /** A word of a fixed set, such as `headers_too_large`. */
   readonly reason: string;
+  /** Requests of the same reason before this one that got no line. */
+  readonly suppressed?: number | undefined;
+  /** The name of the caller's key. */
+  readonly key?: string | undefined;
 }
 
-type LoggedWire = Pick<Wire, "ownAnswer" | "retries">;
+type LoggedWire = Pick<Wire, "caller" | "ownAnswer" | "retries">;
 
 /** What the exchange alone knows about its end. */
 interface EndDetails {
@@ -60,9 +64,10 @@ export class RequestLog {
   }
 
   /** The wire has answered a request that opened no exchange. */
-  unopened({ requestId, method, target, status, reason }: UnopenedRequest): void {
+  unopened({ requestId, method, target, status, reason, suppressed, key }: UnopenedRequest): void {
     const path = target === undefined ? undefined : pathOf(target);
-    this.write({ requestId: text(requestId), method: text(method), path, status, reason, endCause: "rejected" });
+    const about = { requestId: text(requestId), key: text(key), method: text(method), path };
+    this.write({ ...about, status, reason, suppressed, endCause: "rejected" });
   }
 
   /**
@@ -124,6 +129,7 @@ export class RequestEntry {
     const whole = cause === "complete" && response.status !== 0 ? duration : Number.NaN;
     this.#log.write({
       requestId: text(details.requestId),
+      key: text(this.#wire.caller?.name),
       method: text(details.headers.get(":method")),
       path: pathOf(requestPath(details.headers)),
       model: text(model),

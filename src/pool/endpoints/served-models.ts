@@ -1,4 +1,5 @@
 import { didYouMean } from "../../base/document/nearest.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import { oneLine } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 
@@ -140,10 +141,23 @@ export function serves(models: ServedModels | undefined, name: string): boolean 
  */
 export function modelNotFound(target: string, asked: string, names: readonly string[]): Rejection {
   const alias = asked === target || asked === "" ? "" : `, the target of \`${asked.slice(0, 128)}\``;
-  const hint = didYouMean(target, names.slice(0, NAMES_COMPARED)) || ".";
+  const detail = `no endpoint serves the model \`${target.slice(0, 128)}\`${alias}${instead(target, names)}`;
+  return new Rejection("model_not_found", oneLine(detail));
+}
+
+/** The refusal of a request for a model that its caller may not use. It names only what the caller may use. */
+export function modelNotAllowed(asked: string, { models }: Pick<Caller, "models">): Rejection {
+  const what =
+    asked === "" ? "the request names no model" : `this key may not use the model \`${asked.slice(0, 128)}\``;
+  return new Rejection("model_not_allowed", oneLine(`${what}${instead(asked, [...models!].sort())}`));
+}
+
+/** The end of the sentence: the nearest name, and the first names. @param names sorted */
+function instead(wanted: string, names: readonly string[]): string {
+  const hint = didYouMean(wanted, names.slice(0, NAMES_COMPARED)) || ".";
   const listed = names.slice(0, NAMES_TOLD).map((name) => `\`${name.slice(0, 128)}\``);
   const more = names.length - listed.length;
-  const all = listed.length === 0 ? "" : ` The models are ${listed.join(", ")}${more > 0 ? ` and ${more} more` : ""}.`;
-  const detail = `no endpoint serves the model \`${target.slice(0, 128)}\`${alias}${hint}${all}`;
-  return new Rejection("model_not_found", oneLine(detail));
+  return listed.length === 0
+    ? hint
+    : `${hint} The models are ${listed.join(", ")}${more > 0 ? ` and ${more} more` : ""}.`;
 }

@@ -1,6 +1,7 @@
 import type { Random } from "../../base/clock/random.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import { oneLine } from "../../base/inference/errors.ts";
-import { firstHeader, HEADER, type HeaderList } from "../../base/inference/headers.ts";
+import { firstHeader, HEADER, type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { ParsedBody } from "../../base/inference/request.ts";
@@ -38,6 +39,8 @@ export interface ResolverOptions {
   readonly standardShedAt?: number | undefined;
   /** Standard InferenceModels are shed like Sheddable ones, as in v0.3 to v0.5. */
   readonly legacyCriticality?: boolean | undefined;
+  /** The priorities that keys and tokens state. */
+  readonly keyPriorities?: (() => Iterable<number>) | undefined;
   /** With v1.5 only the older header names a flow, and no InferenceModel does (scheduling 6.10). */
   readonly parity?: Parity | undefined;
   /** Called whenever the rule of an InferenceModelRewrite has chosen a target. */
@@ -82,10 +85,11 @@ export class ModelResolver {
     return this.#options.resources?.synced ?? true;
   }
 
-  /** The priorities that requests can have at present: those of all objectives, and of criticalities while a model has one. */
+  /** The priorities that requests can have at present: those of all objectives and keys, and of criticalities while a model has one. */
   priorities(): ReadonlySet<number> {
-    const { objectives, resources, matching } = this.#options;
+    const { objectives, resources, matching, keyPriorities } = this.#options;
     const found = new Set(objectives.priorities());
+    for (const priority of keyPriorities?.() ?? []) found.add(priority);
     if (resources === undefined) return found;
     for (const priority of resources.priorities()) found.add(priority);
     if (matching !== "off")
@@ -134,20 +138,22 @@ export class ModelResolver {
    * InferenceModel of that name, the rewrite header, the body. A body without a name counts as naming the model of the header.
    * Bodies that cannot name a model keep none and match nothing.
    *
-   * The priority is that of the objective which a header names; else it follows from the criticality of the InferenceModel;
+   * The priority is that of the objective which a header names, else of the one of the caller, else the priority of the caller.
+   * Without any, it follows from the criticality of the InferenceModel;
    * else it is 0. The weight comes from the first of both that states one. The `x-llm-d-...` headers win over the
    * `x-gateway-...` aliases; an empty value counts as absent. Source: epp-protocol 10.6-10.9, api-resources 2,
    * docs/spec/decisions.md#unknown-model.
    *
    * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose InferenceModel
    * leaves no target (404)
+   * @param caller who sends the request, where clients need keys; its headers count as far as they are still there
    */
-  resolve(body: NamedBody, headers: HeaderList): ResolvedModel | Rejection {
+  resolve(body: NamedBody, headers: HeaderList, caller?: Caller): ResolvedModel | Rejection {
     const { resources, matching } = this.#options;
     let targetModel = body.model;
     let entry: ModelEntry | undefined;
     if (body.modelRange !== undefined || body.modelInsertAt >= 0) {
-      const header = controlText(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
+      const header = this.modelNamed(headers);
       const asked = body.model === "" ? (header ?? "") : body.model;
       if (matching !== "off") entry = resources?.model(asked);
       const target = this.#ruled(body.model) ?? this.#modelled(asked, entry) ?? header ?? body.model;
@@ -155,8 +161,7 @@ export class ModelResolver {
       if (target === "") return new Rejection("model_missing", "model not found in request body");
       targetModel = target;
     }
-    const named = controlText(headers, HEADER.objective, HEADER.objectiveAlias);
-    const stated = named === undefined ? undefined : this.#priority(named);
+    const { named, stated } = this.#stated(headers, caller);
     let priority = stated ?? 0;
     let shedAt = priority < 0 ? 1 : Number.POSITIVE_INFINITY;
     if (stated === undefined && entry !== undefined) {
@@ -166,18 +171,51 @@ export class ModelResolver {
     }
     return {
       targetModel,
-      objective: stated === undefined ? "" : named!,
+      objective: named,
       priority,
       shedAt,
-      fairnessId: this.flowNamed(headers) ?? (this.#isV15 ? undefined : entry?.model.modelName) ?? DEFAULT_FAIRNESS_ID,
+      fairnessId:
+        this.flowNamed(headers, caller) ??
+        // Each key is a flow of its own unless its file says otherwise, so that no key takes the share of another.
+        caller?.name ??
+        (this.#isV15 ? undefined : entry?.model.modelName) ??
+        DEFAULT_FAIRNESS_ID,
       fairnessWeight:
-        (stated === undefined ? undefined : resources?.objectiveWeight(named!)) ?? entry?.model.fairnessWeight ?? 1,
+        (named === "" ? undefined : resources?.objectiveWeight(named)) ?? entry?.model.fairnessWeight ?? 1,
     };
   }
 
-  /** The fairness ID that the client names. */
-  flowNamed(headers: HeaderList): string | undefined {
-    return controlText(headers, this.#isV15 ? HEADER.fairnessIdAlias : HEADER.fairnessId, HEADER.fairnessIdAlias);
+  /** The fairness ID that the client names, else the one of its key. */
+  flowNamed(headers: HeaderList, caller?: Caller): string | undefined {
+    const name = this.#isV15 ? HEADER.fairnessIdAlias : HEADER.fairnessId;
+    return controlText(headers, name, HEADER.fairnessIdAlias) ?? caller?.fairnessId;
+  }
+
+  /**
+   * Whether a caller may use the model of a request, under each name that the client gives it: in the path, in the body, and in
+   * the header that replaces it. A body that names no model reaches any, so it is for callers with every model.
+   */
+  allows({ models }: Caller, { model }: Pick<NamedBody, "model">, headers: HeaderList): boolean {
+    if (models === undefined) return true;
+    const inPath = modelInPath(requestPath(headers));
+    if (inPath !== undefined && !models.has(inPath)) return false;
+    const header = this.modelNamed(headers);
+    if (header !== undefined && !models.has(header)) return false;
+    return model === "" ? header !== undefined : models.has(model);
+  }
+
+  /** The model that the rewrite header names. */
+  modelNamed(headers: HeaderList): string | undefined {
+    return controlText(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
+  }
+
+  /** The objective that counts, "" for none, and its priority; undefined when nobody states one. */
+  #stated(headers: HeaderList, caller: Caller | undefined): { named: string; stated: number | undefined } {
+    for (const named of [controlText(headers, HEADER.objective, HEADER.objectiveAlias), caller?.objective]) {
+      const stated = named === undefined ? undefined : this.#priority(named);
+      if (stated !== undefined) return { named: named!, stated };
+    }
+    return { named: "", stated: caller?.priority };
   }
 
   get #isV15(): boolean {
@@ -208,6 +246,17 @@ export class ModelResolver {
   #priority(objective: string): number | undefined {
     const { objectives, resources } = this.#options;
     return objectives.has(objective) ? objectives.lookup(objective) : resources?.objective(objective);
+  }
+}
+
+/** The model that Triton reads from its paths, whatever the body says. @param target path and query */
+function modelInPath(target: string): string | undefined {
+  const name = /^\/v2\/models\/([^/?]+)/.exec(target)?.[1];
+  try {
+    return name && decodeURIComponent(name);
+  } catch {
+    // No model has a name that cannot be read.
+    return "";
   }
 }
 

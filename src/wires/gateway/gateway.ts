@@ -25,6 +25,9 @@ import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
+import { type Access, startAccess } from "../access/access.ts";
+import type { KeysSettings } from "../access/keys-settings.ts";
+import { checkDoor } from "../access/open-door.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
@@ -35,6 +38,7 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
+import { accessParts, fewerRefusals, firstAnswer, ownHealth } from "./gateway-access.ts";
 import { GatewayTls } from "./gateway-tls.ts";
 import type { GatewayListener } from "./listener-settings.ts";
 import { modelList } from "./model-list.ts";
@@ -67,6 +71,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** Who may send requests; absent = every client that reaches the address. */
+  readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
@@ -108,7 +114,11 @@ const LINGER = 1000;
  * @throws SluiceError for a fault in files, flags or ports
  */
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
-  const { log } = options;
+  const { log, keys } = options;
+  const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
+  // A client certificate lets nobody in who is not known, either.
+  const unguarded = options.listeners.filter(({ tls }) => tls?.clientCa === undefined);
+  checkDoor(unguarded, keyed, keys?.open ?? false);
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
@@ -120,12 +130,13 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
   const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
+  let access: Access | undefined;
   const core = new InferenceCore({
     clock,
     random,
     config,
     poolName: "gateway",
-    models: source.models,
+    models: { ...source.models, keyPriorities: () => access?.priorities() ?? [] },
     cadence: scraping.cadence,
     dialects: scraping.dialects,
     metricsPage: scraping.metricsPage,
@@ -164,16 +175,15 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const read = () => checkedConfig(options, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     await warmUp(clock, config);
+    access = keys && (await startAccess(keys, accessParts(core, log)));
+    stops.push(() => access?.close());
+    core.keysChanged();
     let draining = false;
+    const isReady = (): boolean => !draining && core.models.poolKnown && core.unready === undefined;
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(
-        core,
-        "gateway",
-        () => !draining && core.models.poolKnown && core.unready === undefined,
-        options.backlog,
-      ),
+      views: viewsOf(core, "gateway", isReady, options.backlog),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);
@@ -195,7 +205,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       random,
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
-      ownAnswer: modelList(core),
+      authenticate: access?.authenticate,
+      ownAnswer: firstAnswer(access && ownHealth(isReady), modelList(core)),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
@@ -205,7 +216,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
-      onUnopened: requests && ((request) => requests.log.unopened(request)),
+      onUnopened: requests && fewerRefusals(clock, (request) => requests.log.unopened(request)),
       onClientRefused: refusedClientLog("gateway port", clock, log),
       onError,
     });

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { madeModel, madePool, madeRewrite, rule } from "../../../test/support/resources/made.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { modelsIn, type ServedModels, statedModels } from "../../pool/endpoints/served-models.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
@@ -30,8 +31,8 @@ function setUp(
   if (objects !== undefined) resources?.replace(objects);
   const resolver = new ModelResolver({ random, resources, objectives: objectivesFromFlags([]), ...options });
   const answer = modelList({ endpoints, models: resolver });
-  const ask = (path: string, method = "GET") => {
-    const given = answer({ method, path }, CLIENT);
+  const ask = (path: string, method = "GET", caller?: Caller) => {
+    const given = answer({ method, path }, CLIENT, caller);
     return given && { ...given, json: JSON.parse(given.body.toString()) };
   };
   const names = () => ask("/v1/models")?.json.data.map(({ id }: { id: string }) => id);
@@ -116,5 +117,35 @@ describe("GET /v1/models/NAME", () => {
     });
     endpoints.upsert({ namespace: "default", name: "e1", address: "10.0.0.9", port: 1, rank: 0, labels: {} });
     expect(ask("/v1/models/bas")).toBeUndefined();
+  });
+});
+
+describe("the models of a key", () => {
+  const caller = (...models: string[]): Caller => ({
+    ...{ id: "k", name: "k", models: new Set(models), choosesFlow: false },
+    ...{ objective: undefined, priority: undefined, fairnessId: undefined },
+  });
+
+  it("are the only ones in the list, and the only ones with an entry; a refusal names no others", () => {
+    const { ask } = setUp([statedModels(["base", "secret"])]);
+    expect(ask("/v1/models", "GET", caller("base", "gone"))?.json.data.map(({ id }: { id: string }) => id)).toEqual([
+      "base",
+    ]);
+    expect(ask("/v1/models/base", "GET", caller("base"))?.status).toBe(200);
+    for (const name of ["secret", "nothing"]) {
+      const { status, json } = ask(`/v1/models/${name}`, "GET", caller("base"))!;
+      expect([status, json.error.code]).toEqual([404, "model_not_found"]);
+      expect(json.error.message).toBe(`this key may not use the model \`${name}\`. The models are \`base\`.`);
+    }
+    const { json } = ask("/v1/models/gone", "GET", caller("base", "gone"))!;
+    expect(json.error.message).toContain("The models are `base`.");
+  });
+
+  it("are never left to an endpoint, which would list all", () => {
+    const { ask } = setUp([undefined]);
+    expect(ask("/v1/models")).toBeUndefined();
+    expect(ask("/v1/models", "GET", caller("base"))?.json).toEqual({ object: "list", data: [] });
+    expect(ask("/v1/models/secret", "GET", caller("base"))?.status).toBe(404);
+    expect(ask("/v1/models", "GET", { ...caller(), models: undefined })).toBeUndefined();
   });
 });

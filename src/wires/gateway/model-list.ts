@@ -1,5 +1,10 @@
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
-import { modelNotFound, type ServedModel, UNLISTED_MODEL } from "../../pool/endpoints/served-models.ts";
+import {
+  modelNotAllowed,
+  modelNotFound,
+  type ServedModel,
+  UNLISTED_MODEL,
+} from "../../pool/endpoints/served-models.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 
 const LIST = "/v1/models";
@@ -7,7 +12,8 @@ const ONE = `${LIST}/`;
 
 /**
  * Answers `GET /v1/models` and `GET /v1/models/{name}` for all endpoints together: the models that they serve, and the names that
- * API objects give a meaning. While too little is known, the request goes to an endpoint instead.
+ * API objects give a meaning. A caller sees only the models of its key. While too little is known, the request goes to an
+ * endpoint instead.
  */
 export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints" | "models">): OwnAnswer {
   let revision = -1;
@@ -19,25 +25,32 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     }
     return withAliases(served, models.aliases(), models.enforcing);
   };
-  return ({ method, path }, client) => {
+  return ({ method, path }, client, caller) => {
     if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
     const query = path.indexOf("?");
     const place = query < 0 ? path : path.slice(0, query);
+    const mine = caller?.models;
     if (place === LIST) {
       const found = all();
-      if (served.size === 0) return undefined;
-      const data = [...found.keys()].sort().map((id) => entry(id, found.get(id)!));
+      // An endpoint would list models that the caller may not use.
+      if (served.size === 0 && mine === undefined) return undefined;
+      const names = [...found.keys()].filter((id) => mine?.has(id) ?? true).sort();
+      const data = names.map((id) => entry(id, found.get(id)!));
       return jsonAnswer({ object: "list", data }, client.requestId);
     }
     const name = place.startsWith(ONE) ? nameIn(place.slice(ONE.length)) : "";
     if (name === "") return undefined;
+    if (mine?.has(name) === false) {
+      const refusal = modelNotAllowed(name, { models: mine });
+      return rejectionAnswer(refusal, client.answerId(refusal));
+    }
     const found = all();
     const one = found.get(name);
     if (one !== undefined) return jsonAnswer(entry(name, one), client.requestId);
     // An endpoint whose list is unknown may have it.
     const maybe = endpoints.size === 0 || endpoints.candidates(undefined, name).endpoints.length > 0;
     if (maybe && !models.enforcing) return undefined;
-    const refusal = modelNotFound(name, name, [...found.keys()].sort());
+    const refusal = modelNotFound(name, name, [...found.keys()].filter((id) => mine?.has(id) ?? true).sort());
     return rejectionAnswer(refusal, client.answerId(refusal));
   };
 }

@@ -39,9 +39,28 @@ it("a refusal because nobody accepts connections names the longest back-off in r
   expect(headers.slice(-2)).toEqual(["retry-after", "5"]);
 });
 
-it("a missing model has the code that OpenAI clients expect; all other refusals have the status", () => {
+it("a missing model and a key that does not count have the codes that OpenAI clients expect; all other refusals have the status", () => {
+  const codes: Partial<Record<OutcomeReason, string>> = {
+    model_not_found: "model_not_found",
+    model_not_allowed: "model_not_found",
+    key_missing: "invalid_api_key",
+    key_invalid: "invalid_api_key",
+    key_expired: "invalid_api_key",
+    key_revoked: "invalid_api_key",
+  };
   for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
     const { error } = JSON.parse(text(rejectionAnswer(new Rejection(reason, "no"), "id")));
-    expect(error.code).toBe(reason === "model_not_found" ? "model_not_found" : OUTCOMES[reason].status);
+    expect(error.code).toBe(codes[reason] ?? OUTCOMES[reason].status);
   }
+});
+
+it("a 401 names the scheme in which a key is sent, and no other refusal does", () => {
+  for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
+    const { status, headers } = rejectionAnswer(new Rejection(reason, "no"), "id");
+    expect([reason, headers.includes("www-authenticate")]).toEqual([reason, status === 401]);
+  }
+  expect(rejectionAnswer(new Rejection("key_missing", "no"), "id").headers.slice(-2)).toEqual([
+    "www-authenticate",
+    "Bearer",
+  ]);
 });

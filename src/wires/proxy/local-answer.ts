@@ -28,7 +28,14 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]+$/;
 
 /** The `error.code` of outcomes for which OpenAI clients expect a word; of all others it is the status. */
-const CODES: Partial<Record<OutcomeReason, string>> = { model_not_found: "model_not_found" };
+const CODES: Partial<Record<OutcomeReason, string>> = {
+  key_missing: "invalid_api_key",
+  key_invalid: "invalid_api_key",
+  key_expired: "invalid_api_key",
+  key_revoked: "invalid_api_key",
+  model_not_found: "model_not_found",
+  model_not_allowed: "model_not_found",
+};
 
 /** Seconds after which an endpoint that is down was tried again: its longest back-off. */
 const RETRY_AFTER = 5;
@@ -94,6 +101,8 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
   const retryAfter = rejection.retryAfter ?? (reason === "upstream_connect" ? RETRY_AFTER : undefined);
   if (retryAfter !== undefined) headers.push("retry-after", String(retryAfter));
+  // RFC 9110 11.6.1: a 401 names the scheme.
+  if (status === 401) headers.push("www-authenticate", "Bearer");
   const code = CODES[reason] ?? status;
   return localAnswer({ status, slug, anchor: reason, message: rejection.plain, type, code, requestId, more: headers });
 }

@@ -3,6 +3,7 @@ import type { Random } from "../../base/clock/random.ts";
 import type { Connect, ServerTls } from "../../base/grpc/server-tls.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure } from "../../base/inference/endpoint.ts";
+import type { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
@@ -10,7 +11,6 @@ import type { CorsSettings } from "./cors.ts";
 import type { ListenerOptions } from "./listener.ts";
 import type { OwnAnswer } from "./local-answer.ts";
 import type { PathTable } from "./path-table.ts";
-import type { HttpRequestHead } from "./request-head.ts";
 
 /** Limits for clients (envoy-data-plane 4.5), and for the memory of one request. */
 export interface ProxyLimits {
@@ -112,7 +112,14 @@ export interface ProxyMetrics {
  * Finds the client that sends a request, and removes from the headers, before it returns, what proves the client's identity.
  * @returns undefined for a request that needs no key; a promise where the answer needs a server, such as that of a token's keys
  */
-export type Authenticate = (head: HttpRequestHead) => Verdict | Promise<Verdict>;
+export type Authenticate = (head: AccessHead) => Verdict | Promise<Verdict>;
+/** The part of a request that says who sends it. */
+export interface AccessHead {
+  readonly method: string;
+  /** Origin form: path and query. */
+  readonly path: string;
+  readonly headers: HeaderList;
+}
 export type Verdict = Caller | Rejection | undefined;
 
 export interface ProxyOptions {

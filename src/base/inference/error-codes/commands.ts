@@ -42,6 +42,26 @@ export const COMMAND_ERRORS = {
     cause: "Sluice knows the flag, but does not support this value or this use of it.",
     remedy: "Remove the flag.",
   },
+  KEYS_MISSING: {
+    exit: 1,
+    cause: "The gateway listens on an address of other machines, and its clients need no key.",
+    remedy: "Give --keys FILE, listen on a loopback address, or let everybody in with --open.",
+  },
+  KEY_NAME: {
+    exit: 1,
+    cause: "The keys file has no key of this name or id, or has the name already.",
+    remedy: "Correct the name; sluice keys list prints the names and ids.",
+  },
+  KEYS_FILE_BUSY: {
+    exit: 1,
+    cause: "Another command changes the keys file.",
+    remedy: "Try again; if no other command runs, remove the lock file that the message names.",
+  },
+  KEYS_FILE_WRITE: {
+    exit: 1,
+    cause: "The keys file cannot be written.",
+    remedy: "Correct the path, or let the user of the command write to the folder.",
+  },
   ADMIN_UNREACHABLE: {
     exit: 1,
     cause: "No admin port answers at the address.",

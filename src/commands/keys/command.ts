@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+import { realClock } from "../../base/clock/real.ts";
+import { command, STANDARD } from "../common/command.ts";
+import type { AddFlags, KeysWorld } from "./keys-tools.ts";
+
+const FILE = ["--file <file>", "the keys file", "keys.yaml"] as const;
+
+/** `sluice keys`: makes and changes the keys file of `sluice gateway --keys`. */
+export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }): Command {
+  const of = "sluice keys";
+  const load = () => import("./keys-tools.ts");
+  const add = command("add", "make a key, and print it once on standard output", of)
+    .option(...FILE)
+    .option("--name <name>", "required: who gets the key, as logs and metrics name it")
+    .option("--models <list>", "models that the key may use, comma-separated; absent = every model")
+    .option("--objective <name>", "the InferenceObjective of its requests")
+    .option("--priority <number>", "the priority of its requests, instead of an objective; below 0 = shed first")
+    .option("--fairness-id <id>", "the flow of its requests; absent = the name")
+    .option("--chooses-flow", "let the client choose objective and fairness ID by its headers", false)
+    .option("--expires <when>", "30d, 12h or a time such as 2027-01-31T12:00:00Z; absent = never")
+    .action(async (flags: AddFlags) => (await load()).addKey(flags, world));
+  const list = command("list", "print the keys of the file, never a secret", of)
+    .option(...FILE)
+    .option("--json", "print one JSON array", false)
+    .action(async (flags: { file: string; json: boolean }) => (await load()).listKeys(flags, world));
+  const revoke = command("revoke", "end a key at once", of)
+    .argument("<key>", "name or id")
+    .option(...FILE)
+    .option("--remove", "also take it out of the file, so that its name is free", false)
+    .action(async (key: string, flags: { file: string; remove: boolean }) =>
+      (await load()).revokeKey(key, flags, world),
+    );
+  const rotate = command("rotate", "give a key a new secret, and print it once on standard output", of)
+    .argument("<key>", "name or id")
+    .option(...FILE)
+    .option("--grace <duration>", "how long the old secret still counts: 0, 24h, 7d", "0")
+    .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
+  const made = command("keys", "make and change the keys of a gateway's clients");
+  for (const one of [add, list, revoke, rotate]) made.addCommand(one);
+  return made;
+}

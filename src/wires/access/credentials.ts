@@ -1,0 +1,46 @@
+import { type HeaderList, withoutBlanks } from "../../base/inference/headers.ts";
+import { KEY_PREFIX } from "./key-text.ts";
+
+/** The headers in which clients send a key or a token: OpenAI's, Anthropic's, Azure's. */
+const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "api-key"] as const;
+const BEARER = /^bearer(?:[ \t]+|$)/i;
+/** A signed token has three parts in base64url; the first one begins with `{"`. */
+const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
+
+/** What a client presents. */
+export interface Credential {
+  readonly kind: "key" | "token" | "other";
+  readonly text: string;
+}
+
+interface Found extends Credential {
+  readonly at: number;
+}
+
+/**
+ * Takes the credential out of the headers of a request. The first header with a key of this gateway counts, then the first with
+ * a token, then the first with anything. The header of that credential is removed, and each other one that holds a key, or the
+ * same text: no key reaches a model server. Another credential stays, since it may be meant for the model server.
+ * @param tokens whether tokens count here; else they are left to the model server
+ * @returns undefined when the request presents nothing
+ */
+export function takeCredential(headers: HeaderList, tokens: boolean): Credential | undefined {
+  const found: Found[] = [];
+  for (let at = 0; at < headers.length; at++) {
+    const name = headers.keys[at]!;
+    if (!(CREDENTIAL_HEADERS as readonly string[]).includes(name)) continue;
+    const text = withoutBlanks(withoutBlanks(headers.values[at]!).replace(BEARER, ""));
+    if (text !== "") found.push({ at, kind: kindOf(text), text });
+  }
+  const isCounted = ({ kind }: Found): boolean => kind === "key" || (tokens && kind === "token");
+  const chosen = found.find(({ kind }) => kind === "key") ?? found.find(isCounted) ?? found[0];
+  if (chosen === undefined) return undefined;
+  for (const { at, kind, text } of found.reverse()) if (kind === "key" || text === chosen.text) headers.removeAt(at);
+  return { kind: chosen.kind, text: chosen.text };
+}
+
+function kindOf(text: string): Credential["kind"] {
+  // A mistyped key is still one: it must not reach a model server, either.
+  if (text.startsWith(KEY_PREFIX)) return "key";
+  return TOKEN.test(text) ? "token" : "other";
+}

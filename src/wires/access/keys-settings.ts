@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { duration } from "../../base/document/duration.ts";
+
+/**
+ * The algorithms of signatures that a token may have. `none` proves nothing, and a key of HS256 and the like is a secret that a
+ * public list of keys cannot hold: who accepts both kinds lets a client sign with the public key.
+ */
+const ALGORITHMS = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+] as const;
+const DEFAULT_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA", "Ed25519"] as const;
+/** Most issuers: the unknown issuer of a token is looked up among them. */
+const MAX_ISSUERS = 16;
+/** Milliseconds by which the clocks of issuer and gateway may differ at most. */
+const MAX_TOLERANCE = 600_000;
+
+const text = z.string().min(1).max(1024);
+const claim = z
+  .union([text, z.array(text).min(1).max(8)], "expected the name of a claim, or a list of names that lead to it")
+  .transform((path) => (typeof path === "string" ? [path] : path));
+/** The names that lead to a claim. */
+export type ClaimPath = readonly string[];
+
+/** Where the keys of an issuer are: a file, or an address that nobody on the way can change. */
+const jwks = text.refine((place) => !isUrl(place) || isSafeUrl(place), {
+  error:
+    "expected a file or an https:// address; http:// is for loopback only, since who changes the answer signs tokens",
+});
+
+/** An issuer of tokens. */
+const TokenSettings = z.strictObject({
+  issuer: text.describe("The claim `iss`, exactly."),
+  audience: z
+    .union([text, z.array(text).min(1).max(16)], "expected a text, or a list of texts")
+    .transform((one) => (typeof one === "string" ? [one] : one))
+    .describe("One of these is in the claim `aud`."),
+  jwks: jwks.describe("The public keys (RFC 7517): a file, or an https address."),
+  algorithms: z
+    .array(z.enum(ALGORITHMS))
+    .min(1)
+    .default([...DEFAULT_ALGORITHMS])
+    .describe("The signatures that are accepted."),
+  clockTolerance: duration()
+    .refine((ms) => ms <= MAX_TOLERANCE, "must be at most 10m")
+    .default(30_000)
+    .describe("How far the clocks of issuer and gateway may differ."),
+  claims: z
+    .strictObject({
+      name: claim.optional().describe("Default: `sub`."),
+      models: claim.optional().describe("A list, or names with blanks between. Absent = every model."),
+      objective: claim.optional(),
+      priority: claim.optional(),
+      fairnessId: claim.optional(),
+    })
+    .default({})
+    .describe("The claims that say the same as the keys of a keys file."),
+  choosesFlow: z.boolean().default(false).describe("Whether the client's objective and fairness headers count."),
+});
+export type TokenSettings = z.output<typeof TokenSettings>;
+
+/** The section `keys` of gateway.yaml: who may send requests. */
+export const KeysSettings = z.strictObject({
+  file: text.optional().describe("The keys file of `sluice keys`; followed."),
+  jwt: z.array(TokenSettings).max(MAX_ISSUERS).default([]).describe("Issuers whose tokens are accepted."),
+  open: z.boolean().default(false).describe("Without keys: let every client of other machines send requests."),
+});
+export type KeysSettings = z.output<typeof KeysSettings>;
+
+/** Whether the place of keys is an address, and no file. */
+export function isUrl(place: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
+}
+
+function isSafeUrl(place: string): boolean {
+  const url = URL.parse(place);
+  if (url === null) return false;
+  return (
+    url.protocol === "https:" || (url.protocol === "http:" && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname))
+  );
+}

@@ -109,7 +109,7 @@ describe("clients over TLS", () => {
     ];
     for (const version of ["--http2", "--http1.1"])
       expect(await curl(version, ...own, ...body, url())).toMatch(/ 200$/);
-    await expect(curl("--http2", ...body, url())).rejects.toThrow(/certificate required|alert|reset|SSL/i);
+    await expect(curl("--http2", ...body, url())).rejects.toThrow("Command failed");
     await poll("the log", () =>
       gateway.process.stderr.includes("a client of the gateway port was refused: it shows no certificate"),
     );

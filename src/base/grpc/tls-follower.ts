@@ -24,7 +24,7 @@ export const FOLLOWED = {
   },
   servers: {
     name: "TLS of the model servers",
-    again: "the files hold what is in use again",
+    again: "the files in use are back",
     used: "new connections use the new files",
     kept: "the new files are not usable, the old ones stay in use",
   },

@@ -122,11 +122,9 @@ const LINGER = 1000;
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
   const { log, keys } = options;
   const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
-  checkDoor(
-    options.listeners.filter(({ tls }) => tls?.clientCa === undefined),
-    keyed,
-    keys?.open ?? false,
-  );
+  // A client certificate lets nobody in who is not known, either.
+  const unguarded = options.listeners.filter(({ tls }) => tls?.clientCa === undefined);
+  checkDoor(unguarded, keyed, keys?.open ?? false);
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();

@@ -33,7 +33,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   key_missing:
     "The gateway has keys, and the request sends none. Send a key in `authorization: Bearer KEY`, `x-api-key` or `api-key`; [keys.md](../use/keys.md) describes keys.",
   key_invalid:
-    "The gateway does not know the key, or the token is not one of an issuer that it trusts; the detail says what is wrong with a token. Correct it, or ask the operator of the gateway for a key.",
+    "The gateway does not know the key, or the token is not one of an issuer that it trusts; the detail names the fault of a token. Correct it, or ask the operator of the gateway for a key.",
   key_expired: "The key, or the token, was valid and is not any more. Ask the operator, or the issuer, for a new one.",
   key_revoked: "The operator has revoked the key. Ask for a new one.",
   token_unverifiable:

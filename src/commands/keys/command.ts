@@ -23,7 +23,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--json", "print one JSON array", false)
     .action(async (flags: { file: string; json: boolean }) => (await load()).listKeys(flags, world));
-  const revoke = command("revoke", "refuse a key from now on", of)
+  const revoke = command("revoke", "end a key at once", of)
     .argument("<key>", "name or id")
     .option(...FILE)
     .option("--remove", "also take it out of the file, so that its name is free", false)

@@ -96,6 +96,10 @@ describe("the models of a caller", () => {
     [["a"], "a", { "x-llm-d-model-name-rewrite": "b" }, false],
     [["a"], "a", { "x-gateway-model-name-rewrite": "b" }, false],
     [["a"], "b", { "x-llm-d-model-name-rewrite": "a" }, false],
+    [["a"], "a", { ":path": "/v2/models/b/infer" }, false],
+    [["a"], "a", { ":path": "/v2/models/%62/versions/1/generate?x" }, false],
+    [["a"], "a", { ":path": "/v2/models/%zz/infer" }, false],
+    [["a"], "a", { ":path": "/v2/models/%61/infer" }, true],
     [["a", "b"], "a", { "x-llm-d-model-name-rewrite": "b" }, true],
   ])("%j allow %j with %j: %s", (models, model, headers, expected) => {
     expect(allows(models as string[] | undefined, model, headers as Headers)).toBe(expected);

@@ -1,7 +1,7 @@
 import type { Random } from "../../base/clock/random.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { oneLine } from "../../base/inference/errors.ts";
-import { firstHeader, HEADER, type HeaderList } from "../../base/inference/headers.ts";
+import { firstHeader, HEADER, type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { ParsedBody } from "../../base/inference/request.ts";
@@ -192,11 +192,13 @@ export class ModelResolver {
   }
 
   /**
-   * Whether a caller may use the model of a request, under each name that the client gives it: in the body, and in the header
-   * that replaces it. A body that names no model reaches any, so it is for callers with every model.
+   * Whether a caller may use the model of a request, under each name that the client gives it: in the path, in the body, and in
+   * the header that replaces it. A body that names no model reaches any, so it is for callers with every model.
    */
   allows({ models }: Caller, { model }: Pick<NamedBody, "model">, headers: HeaderList): boolean {
     if (models === undefined) return true;
+    const inPath = modelInPath(requestPath(headers));
+    if (inPath !== undefined && !models.has(inPath)) return false;
     const header = this.modelNamed(headers);
     if (header !== undefined && !models.has(header)) return false;
     return model === "" ? header !== undefined : models.has(model);
@@ -244,6 +246,17 @@ export class ModelResolver {
   #priority(objective: string): number | undefined {
     const { objectives, resources } = this.#options;
     return objectives.has(objective) ? objectives.lookup(objective) : resources?.objective(objective);
+  }
+}
+
+/** The model that Triton reads from its paths, whatever the body says. @param target path and query */
+function modelInPath(target: string): string | undefined {
+  const name = /^\/v2\/models\/([^/?]+)/.exec(target)?.[1];
+  try {
+    return name && decodeURIComponent(name);
+  } catch {
+    // No model has a name that cannot be read.
+    return "";
   }
 }
 

@@ -25,7 +25,7 @@ export interface Edited {
 
 /** The beginning of a new file. */
 const HEAD = `# The keys of a gateway: sluice gateway --keys FILE. sluice keys add, list, revoke and rotate change this file;
-# a gateway that runs follows it. It holds hashes of the keys, from which nobody can compute a key.
+# a gateway that runs follows it. It holds hashes of the keys; a hash does not reveal its key.
 `;
 
 /**

@@ -14,6 +14,7 @@ import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
+import { UploadPace } from "./upload-pace.ts";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -53,6 +54,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
   #received = 0;
+  #pace: UploadPace | undefined;
   #forwarded: Dispatcher.DispatchOptions | undefined;
   #replayable = false;
   /** Number of endpoints in the decision after the first. */
@@ -88,6 +90,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#reject(this.#tooLarge());
       return;
     }
+    this.#pace = new UploadPace(timers.bodyIdle, limits.uploadRate, this.#in(0));
     this.#client.deadline = this.#in(timers.bodyIdle);
     // Otherwise the first byte of the body opens the exchange.
     if (expectsContinue) {
@@ -100,7 +103,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   requestChunk(chunk: Buffer): void {
     if (this.#phase !== "receiving" && this.#phase !== "held") return;
     this.#received += chunk.length;
-    if (this.#phase === "receiving") this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    if (this.#phase === "receiving") this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
     if (this.#received > this.#services.limits.bodyBytes) {
       this.#reject(this.#tooLarge());
       return;
@@ -134,6 +137,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   pauseRequest(): void {
     if (this.#phase !== "receiving") return;
     this.#phase = "held";
+    this.#pace!.hold(this.#in(0));
     this.#client.deadline = Number.POSITIVE_INFINITY;
     this.#client.pauseRequest();
   }
@@ -141,7 +145,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   resumeRequest(): void {
     if (this.#phase !== "held") return;
     this.#phase = "receiving";
-    this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    this.#pace!.resume(this.#in(0));
+    this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
     this.#client.resumeRequest();
   }
 

@@ -22,7 +22,7 @@ const END_STREAM = 1;
  */
 type Stage = "new" | "idle" | "busy" | "leaving";
 
-/** A client connection of HTTP/2. Node's server counts resets, settings, pings and continuations, and ends a flood (ADR 26). */
+/** A client connection of HTTP/2. Node's server counts resets, settings, pings and continuations, and ends a flood (ADR 27). */
 export class Http2Connection implements Guest, Timed {
   readonly address: string;
   deadline: number;

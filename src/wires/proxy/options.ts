@@ -22,6 +22,8 @@ export interface ProxyLimits {
   readonly targetBytes: number;
   /** Bytes of a request body; above it the answer is 413, during the body. */
   readonly bodyBytes: number;
+  /** Bytes per second that an upload must have on average once it has taken twice `bodyIdle`; then 408. */
+  readonly uploadRate: number;
   /** Bytes of a body that is kept for a retry. A longer body is sent only once. */
   readonly replayBytes: number;
   /**
@@ -44,6 +46,7 @@ export const DEFAULT_LIMITS: ProxyLimits = {
   headerCount: 100,
   targetBytes: 8 * 1024,
   bodyBytes: 32 * 1024 * 1024,
+  uploadRate: 1024,
   replayBytes: 32 * 1024 * 1024,
   connections: 10_000,
   streams: 100,

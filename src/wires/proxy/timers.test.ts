@@ -57,6 +57,22 @@ describe("D-60: timers of a request, in virtual time", () => {
     await until("the connection ends", client.closed);
   });
 
+  it("a byte now and then: 408 once the upload is slower than 1 KiB/s on average", async () => {
+    await start();
+    const client = await harness.client();
+    client.send("POST /v1/completions HTTP/1.1\r\nhost: gw\r\ncontent-length: 100000\r\n\r\n0");
+    await until("the first byte", () => harness.exchange?.text === "0");
+    for (const text of ["01", "012"]) {
+      clock.advance(50_000);
+      client.send(text.slice(-1));
+      await until("one more", () => harness.exchange.text === text);
+    }
+    expect(harness.exchange.ended).toBe(false);
+    clock.advance(22_000);
+    await until("the answer", () => client.text().startsWith("HTTP/1.1 408 "));
+    expect(harness.exchange.ends).toEqual(["client-gone"]);
+  });
+
   it("a body that never begins, after 100 Continue or without", async () => {
     await start();
     for (const expectation of ["", "expect: 100-continue\r\n"]) {

@@ -12,7 +12,10 @@ const range = fc.record({
   more: fc.nat(4),
   width: fc.nat(5),
 });
-const name = fc.tuple(text, fc.array(fc.oneof(text, fc.array(range, { minLength: 1, maxLength: 3 })), { maxLength: 3 }));
+const name = fc.tuple(
+  text,
+  fc.array(fc.oneof(text, fc.array(range, { minLength: 1, maxLength: 3 })), { maxLength: 3 }),
+);
 
 const padded = (n: number, width: number): string => `${"0".repeat(Math.max(0, width - `${n}`.length))}${n}`;
 

@@ -49,6 +49,8 @@ describe("a host list", () => {
   it("has at most 4,096 hosts, also of names that come twice", () => {
     expect(hosts(`gpu[1-${MAX_HOSTS}]`)).toHaveLength(MAX_HOSTS);
     expect(hosts(`${"a,".repeat(MAX_HOSTS)}`)).toEqual(["a"]);
-    expect(expandHosts(`${"a,".repeat(MAX_HOSTS + 1)}`)).toMatchObject({ problem: expect.stringContaining("more than") });
+    expect(expandHosts(`${"a,".repeat(MAX_HOSTS + 1)}`)).toMatchObject({
+      problem: expect.stringContaining("more than"),
+    });
   });
 });

@@ -27,7 +27,8 @@ class Fault extends Error {
  * @returns at most `MAX_HOSTS` hosts in lower case; a longer list is a fault, and so is an empty one
  */
 export function expandHosts(text: string): HostList {
-  if (text.length > MAX_HOST_LIST) return { problem: `the host list is longer than ${MAX_HOST_LIST} characters`, at: 0 };
+  if (text.length > MAX_HOST_LIST)
+    return { problem: `the host list is longer than ${MAX_HOST_LIST} characters`, at: 0 };
   try {
     const hosts = new Reader(text).read();
     return hosts.length === 0 ? { problem: "the host list is empty", at: 0 } : { hosts };
@@ -126,7 +127,8 @@ class Reader {
 
 /** Each way to take one text of each part; the last part changes fastest. */
 function combinations(parts: readonly Part[]): readonly string[] {
-  return parts.reduce<readonly string[]>((names, part) => names.flatMap((name) => part.map((text) => name + text)), [
-    "",
-  ]);
+  return parts.reduce<readonly string[]>(
+    (names, part) => names.flatMap((name) => part.map((text) => name + text)),
+    [""],
+  );
 }

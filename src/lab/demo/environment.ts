@@ -78,7 +78,7 @@ export class DemoEnvironment {
     say("starting the gateway");
     this.#gateway = await startGateway({
       ...settings,
-      endpointsFile,
+      endpoints: { kind: "file", path: endpointsFile },
       listen: { host: "127.0.0.1", port: await freePort("127.0.0.1", GATEWAY_PORT) },
       admin: { host: "127.0.0.1", port: await freePort("127.0.0.1", ADMIN_PORT) },
       maxRetries: 2,

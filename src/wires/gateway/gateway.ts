@@ -1,6 +1,5 @@
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { fileSignature } from "../../base/document/folder-watch.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
@@ -9,15 +8,14 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
-import { followConfig } from "../../picker/core/config-follower.ts";
-import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
+import { type ConfigSource, readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
 import type { ExplainSettings } from "../../picker/core/core-options.ts";
-import { startDiscovery } from "../../picker/core/discovery.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
@@ -31,11 +29,15 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
+import { ChangingParts, signatureOf } from "./changing-parts.ts";
+import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
 import { modelList } from "./model-list.ts";
-import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
+import type { RequestLogSettings } from "./request-log-output.ts";
+import { RequestLogSwitch } from "./request-log-switch.ts";
 
 export interface GatewayOptions extends ConfigSource {
-  readonly endpointsFile: string;
+  /** Absent = the configuration names the discovery. */
+  readonly endpoints: EndpointsSettings | undefined;
   readonly listen: ListenAddress;
   readonly admin: ListenAddress;
   /** Where the external scaler listens; absent = there is none. */
@@ -61,10 +63,19 @@ export interface GatewayOptions extends ConfigSource {
 }
 
 /** The lines of the process. */
-interface LogSettings {
+export interface LogSettings {
   readonly logging: Pick<LoggerOptions, "level" | "encoder">;
   /** Ready lines are JSON, too; else text. They are output, which no level hides. */
   readonly jsonReadyLines: boolean;
+}
+
+/** What a gateway has besides its settings. */
+interface Surroundings {
+  readonly log: Logger;
+  /** Followed while the gateway runs. */
+  readonly file?: FollowedFile | undefined;
+  /** Changes the level of `log`. */
+  readonly setLogLevel?: ((level: string) => void) | undefined;
 }
 
 /** A gateway that runs. */
@@ -89,18 +100,18 @@ const LINGER = 1000;
  * Starts the gateway: endpoints, collector, proxy, admin pages. The gateway is ready when the promise resolves.
  * @throws SluiceError for a fault in files, flags or ports
  */
-export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
+export async function startGateway(options: GatewayOptions & Surroundings): Promise<Gateway> {
   const { log } = options;
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
-  const { configFile } = options;
-  const seen = configFile === undefined ? "" : await fileSignature(configFile);
+  const seen = await signatureOf(options);
   const config = await readConfig(options, log);
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
-  const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
+  const requests = new RequestLogSwitch(clock, log);
+  requests.open(options.requestLog).use();
   const core = new InferenceCore({
     clock,
     random,
@@ -117,23 +128,24 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     tracing,
     bodies: options.bodies,
     learnsBytesPerToken: options.learnsBytesPerToken,
-    requestLog: requests?.log,
+    requestLog: requests.current,
     ...options.explain,
     log,
   });
   const stops = [startProcessMetrics(core.registry, clock)];
-  requests?.countIn(core.metrics.requestLogDroppedTotal.with());
+  requests.countIn(core.metrics.requestLogDroppedTotal.with());
   const servers: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const stop of stops.splice(0)) stop();
     await Promise.all(servers.splice(0).map((server) => server.close()));
     await core.close();
-    await requests?.close();
+    await requests.close();
     await tracing.close();
   };
   try {
-    const discovery = await startDiscovery(core, options.endpointsFile, config, log);
-    stops.push(() => discovery.close());
+    const parts = new ChangingParts({ core, config, source, requests, log, setLogLevel: options.setLogLevel }, options);
+    stops.push(() => parts.close());
+    await parts.startDiscovery();
     stops.push(() => source.close());
     await source.start();
     stops.push(
@@ -141,8 +153,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     );
     stops.push(showSaturation(core, "gateway"));
     stops.push(startMetrics(core, scraping));
-    const read = () => checkedConfig(options, log);
-    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
+    await parts.followConfig(seen);
     await warmUp(clock, config);
     let draining = false;
     const admin = await startAdmin({
@@ -154,7 +165,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         () => !draining && core.models.poolKnown && core.unready === undefined,
         options.backlog,
       ),
-      authorize: loopbackOnly(options.debugOpen),
+      authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
     const onError = (error: unknown): void => core.onError(error);
@@ -182,10 +193,17 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
-      onUnopened: requests && ((request) => requests.log.unopened(request)),
+      onUnopened: (request) => requests.current?.unopened(request),
       onError,
     });
     servers.push(proxy);
+    parts.useProxy(proxy);
+    if (options.file !== undefined) {
+      const apply = parts.apply.bind(parts);
+      const reload = new GatewayReload({ file: options.file, apply, metrics, clock, log });
+      stops.push(() => reload.close());
+      await reload.start();
+    }
     return {
       listening: [
         { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
@@ -226,12 +244,19 @@ function startAsking({ clock, endpoints }: InferenceCore, log: Logger): ModelAsk
   });
 }
 
-/** Runs the gateway until a signal; returns the exit status. */
-export async function runGateway(options: GatewayOptions & LogSettings): Promise<number> {
+/** Runs the gateway until a signal; returns the exit status. @param file the gateway.yaml to follow, if there is one */
+export async function runGateway(
+  options: GatewayOptions & LogSettings,
+  file?: FollowedFile & { readonly warnings: readonly string[] },
+): Promise<number> {
   collectGarbageRarely();
   const { logging, jsonReadyLines } = options;
   const log = createLogger({ name: "sluice", ...logging });
-  const gateway = await startGateway({ ...options, log });
+  for (const warning of file?.warnings ?? []) log.warn({}, warning);
+  const setLogLevel = (level: string): void => {
+    log.level = level;
+  };
+  const gateway = await startGateway({ ...options, log, file, setLogLevel });
   const destination = { write: (text: string) => process.stdout.write(text) };
   const ready = createLogger({ name: "sluice", ...logging, level: "info", destination });
   for (const listening of gateway.listening) {

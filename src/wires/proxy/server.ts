@@ -10,12 +10,17 @@ import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts"
 import { BeginQueue, type ProxyServices } from "./services.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
+/** The settings that can change while the proxy runs. */
+export type ProxyChange = Pick<Required<ProxyOptions>, "paths" | "maxRetries" | "retryStatuses">;
+
 /** A listening proxy. */
 export interface RunningProxy {
   readonly address: string;
   readonly port: number;
   /** Client connections that are open now. */
   readonly connections: number;
+  /** Puts other settings in force, from the next decision of each request on. */
+  use(settings: ProxyChange): void;
   /** Accepts no further connection, lets running requests end, then closes. Resolves when the last one has ended. */
   drain(): Promise<void>;
   /** Cuts all connections. */
@@ -129,6 +134,11 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     port: bound.port,
     get connections() {
       return connections.size;
+    },
+    use({ paths, maxRetries, retryStatuses }) {
+      services.paths = paths;
+      services.maxRetries = maxRetries;
+      services.retryStatuses = new Set(retryStatuses);
     },
     drain() {
       services.draining = true;

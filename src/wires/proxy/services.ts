@@ -12,10 +12,10 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
-  readonly paths: PathTable;
+  paths: PathTable;
   readonly ownAnswer: OwnAnswer | undefined;
-  readonly maxRetries: number;
-  readonly retryStatuses: ReadonlySet<number>;
+  maxRetries: number;
+  retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;
   readonly timers: ProxyTimers;
   readonly allowUnderscores: boolean;

@@ -1,0 +1,78 @@
+import { dirname, resolve } from "node:path";
+import { type Document, formatPosition, partOf } from "../../base/document/document.ts";
+import { readDocument } from "../../base/document/read.ts";
+import { validate } from "../../base/document/validate.ts";
+import { GATEWAY_KEY_NAMES, GATEWAY_KEYS, type GatewayKey, type GivenSettings, valueAt } from "./gateway-keys.ts";
+import { type GatewaySettings, gatewaySettings } from "./gateway-settings.ts";
+
+/** The largest gateway.yaml in bytes. */
+export const MAX_GATEWAY_BYTES = 1024 * 1024;
+
+/** A gateway.yaml that was read. */
+export interface GatewayFile {
+  readonly document: Document;
+  /** The folder of the file: the base of relative paths in it. */
+  readonly folder: string;
+  /** With absolute paths. */
+  readonly settings: GatewaySettings;
+}
+
+/**
+ * Reads a gateway.yaml.
+ * @throws SluiceError DOCUMENT_..., with every violation and its place
+ */
+export async function readGatewayFile(path: string): Promise<GatewayFile> {
+  return gatewayFileOf(await readDocument(path, { maxBytes: MAX_GATEWAY_BYTES }), dirname(resolve(path)));
+}
+
+/** @throws SluiceError DOCUMENT_INVALID */
+export function gatewayFileOf(document: Document, folder: string): GatewayFile {
+  // An empty file is one without sections.
+  const whole = document.value === null ? { ...document, value: {} } : document;
+  const settings = withPaths(validate(whole, gatewaySettings, { what: "gateway file" }), folder);
+  return { document, folder, settings };
+}
+
+/** The settings without a file: the defaults. */
+export function defaultSettings(): GatewaySettings {
+  return gatewaySettings.parse({});
+}
+
+/** The inline configuration of the picker, with its places in the file; undefined = there is none. */
+export function inlineConfig({ document, settings }: GatewayFile): Document | undefined {
+  return settings.picker.config === undefined ? undefined : partOf(document, ["picker", "config"]);
+}
+
+/** `file:line:column: key`, for messages. */
+export function placeOf({ document }: GatewayFile, key: GatewayKey): string {
+  return `${formatPosition(document.positionOf(key.split(".")))}: ${key}`;
+}
+
+/** A sentence for each key of the file that does not count, because a flag gives its value. */
+export function overridden(file: GatewayFile, given: GivenSettings): string[] {
+  return GATEWAY_KEY_NAMES.filter((key) => given.has(key) && valueAt(file.document.value, key) !== undefined).map(
+    (key) => `${placeOf(file, key)}: ${GATEWAY_KEYS[key].flag} of the command line counts instead`,
+  );
+}
+
+/** Makes relative paths absolute. */
+function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
+  const at = <T extends string | undefined>(path: T): T =>
+    (path === undefined ? undefined : resolve(folder, path)) as T;
+  const { endpoints, picker, resources, log } = settings;
+  return {
+    ...settings,
+    endpoints:
+      endpoints?.kind === "file"
+        ? { ...endpoints, path: at(endpoints.path) }
+        : endpoints?.kind === "slurm"
+          ? { ...endpoints, file: at(endpoints.file) }
+          : endpoints,
+    picker: { ...picker, configFile: at(picker.configFile) },
+    resources: { ...resources, folder: at(resources.folder) },
+    log: {
+      ...log,
+      requests: { ...log.requests, file: log.requests.file === "-" ? "-" : at(log.requests.file) },
+    },
+  };
+}

@@ -32,6 +32,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/config",
     "picker/core",
     "picker/scheduling",
+    "pool/discovery",
     "pool/endpoints",
     "base/document",
     "base/plugin",

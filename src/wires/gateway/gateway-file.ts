@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { type Document, formatPosition, partOf } from "../../base/document/document.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { validate } from "../../base/document/validate.ts";
+import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { GATEWAY_KEY_NAMES, GATEWAY_KEYS, type GatewayKey, type GivenSettings, valueAt } from "./gateway-keys.ts";
 import { type GatewaySettings, gatewaySettings } from "./gateway-settings.ts";
 
@@ -55,24 +56,31 @@ export function overridden(file: GatewayFile, given: GivenSettings): string[] {
   );
 }
 
+/** Makes the relative paths of a section `endpoints` absolute. */
+export function withEndpointPaths(endpoints: EndpointsSettings, folder: string): EndpointsSettings {
+  switch (endpoints.kind) {
+    case "file":
+      return { ...endpoints, path: resolve(folder, endpoints.path) };
+    case "slurm":
+      return { ...endpoints, file: absolute(endpoints.file, folder) };
+    default:
+      return endpoints;
+  }
+}
+
 /** Makes relative paths absolute. */
 function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
-  const at = <T extends string | undefined>(path: T): T =>
-    (path === undefined ? undefined : resolve(folder, path)) as T;
   const { endpoints, picker, resources, log } = settings;
+  const { file } = log.requests;
   return {
     ...settings,
-    endpoints:
-      endpoints?.kind === "file"
-        ? { ...endpoints, path: at(endpoints.path) }
-        : endpoints?.kind === "slurm"
-          ? { ...endpoints, file: at(endpoints.file) }
-          : endpoints,
-    picker: { ...picker, configFile: at(picker.configFile) },
-    resources: { ...resources, folder: at(resources.folder) },
-    log: {
-      ...log,
-      requests: { ...log.requests, file: log.requests.file === "-" ? "-" : at(log.requests.file) },
-    },
+    endpoints: endpoints && withEndpointPaths(endpoints, folder),
+    picker: { ...picker, configFile: absolute(picker.configFile, folder) },
+    resources: { ...resources, folder: absolute(resources.folder, folder) },
+    log: { ...log, requests: { ...log.requests, file: file === "-" ? file : resolve(folder, file) } },
   };
+}
+
+function absolute(path: string | undefined, folder: string): string | undefined {
+  return path === undefined ? undefined : resolve(folder, path);
 }

@@ -51,6 +51,9 @@ export type GatewayKey = keyof typeof GATEWAY_KEYS;
 
 export const GATEWAY_KEY_NAMES = Object.keys(GATEWAY_KEYS) as GatewayKey[];
 
+/** The keys at the top of a gateway.yaml. */
+export const GATEWAY_SECTIONS: ReadonlySet<string> = new Set(GATEWAY_KEY_NAMES.map((key) => key.split(".")[0]!));
+
 type At<T, K extends string> = K extends `${infer Head}.${infer Rest}`
   ? Head extends keyof T
     ? At<T[Head], Rest>

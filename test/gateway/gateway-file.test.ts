@@ -57,7 +57,7 @@ async function complete(url: string, more: object = {}): Promise<{ status: numbe
   return { status, id, text };
 }
 const names = async ({ adminUrl }: Started): Promise<string[]> =>
-  (await getJson<ShownEndpoint[]>(`${adminUrl}/debug/endpoints`)).map(({ id }) => id).sort();
+  (await getJson<{ endpoints: ShownEndpoint[] }>(`${adminUrl}/debug/endpoints`)).endpoints.map(({ id }) => id).sort();
 const metric = async ({ adminUrl }: Started, line: string): Promise<boolean> =>
   (await ask(`${adminUrl}/metrics`)).text.includes(`\n${line}\n`);
 
@@ -164,7 +164,7 @@ describe("sluice gateway --config", () => {
     expect(await metric(gateway, "sluice_config_refused 0")).toBe(true);
     file.write(`${HEAD}${list(servers)}picker:\n  config:\n${inline.replace("queue-scorer", "queue-scorr")}\n`);
     await gateway.process.until("the error of the inline plugin", () => gateway.process.stderr.includes("queue-scorr"));
-    expect(gateway.process.stderr).toMatch(new RegExp(`${file.path}:9:\\d+: .*queue-scorr`));
+    expect(gateway.process.stderr).toMatch(new RegExp(`${file.path}:10:\\d+: .*queue-scorr`));
     expect((await complete(gateway.url)).status).toBe(200);
   });
 

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ROOT } from "../../../test/support/process.ts";
@@ -97,6 +98,14 @@ describe("a gateway.yaml", () => {
     expect(overridden(fileOf("retries: { statuses: [503] }\nadmin:\n  open: false\n"), given)).toEqual([
       "gateway.yaml:3:3: admin.open: --debug-open of the command line counts instead",
     ]);
+  });
+
+  it("is valid in each form that the docs show", () => {
+    const page = readFileSync(join(ROOT, "docs", "use", "gateway.md"), "utf8");
+    const blocks = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, text = ""]) => text);
+    const files = blocks.filter((text) => /^(# yaml-lang|endpoints:\n {2}\w)/.test(text));
+    expect(files.length).toBe(3);
+    for (const text of files) expect(() => fileOf(text), text).not.toThrow();
   });
 
   it("is valid as the example", async () => {

@@ -49,7 +49,10 @@ export async function readConfig(source: ConfigSource, log: Logger): Promise<Eff
 /** As `readConfig`, for a configuration that is not in force yet. */
 export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
   const document = await documentOf(source);
-  const { registry, warnings } = await PLUGIN_MODULES.load(document, source.inline?.folder ?? folderOf(source.configFile));
+  const { registry, warnings } = await PLUGIN_MODULES.load(
+    document,
+    source.inline?.folder ?? folderOf(source.configFile),
+  );
   const { allowExperimental, parity } = source;
   const loaded = loadConfig(document, registry, { refuseExperimental: allowExperimental !== true, parity });
   const config = withLegacyEnvironment(loaded, source.env ?? {}, log);

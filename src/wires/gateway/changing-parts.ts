@@ -12,8 +12,8 @@ import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import type { RunningProxy } from "../proxy/server.ts";
 import { EndpointsSwitch } from "./endpoints-switch.ts";
-import type { GatewayOptions, LogSettings } from "./gateway.ts";
 import type { GatewayKey } from "./gateway-keys.ts";
+import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import type { ReadSettings } from "./gateway-reload.ts";
 import type { RequestLogSwitch } from "./request-log-switch.ts";
 

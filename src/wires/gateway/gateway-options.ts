@@ -1,10 +1,50 @@
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { ListenAddress } from "../../base/inference/listen-address.ts";
+import type { LoggerOptions } from "../../base/telemetry/logging.ts";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
-import { resourceSettings } from "../../pool/resources/resource-settings.ts";
-import type { GatewayOptions, LogSettings } from "./gateway.ts";
+import type { ExplainSettings } from "../../picker/core/core-options.ts";
+import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
+import { type ResourceSettings, resourceSettings } from "../../pool/resources/resource-settings.ts";
+import type { BacklogPicture } from "../admin/views.ts";
 import { type GatewayFile, inlineConfig } from "./gateway-file.ts";
 import type { GatewaySettings } from "./gateway-settings.ts";
+import type { RequestLogSettings } from "./request-log-output.ts";
 import { requestLogEvery } from "./request-log-which.ts";
+
+export interface GatewayOptions extends ConfigSource {
+  /** Absent = the configuration names the discovery. */
+  readonly endpoints: EndpointsSettings | undefined;
+  readonly listen: ListenAddress;
+  readonly admin: ListenAddress;
+  /** Where the external scaler listens; absent = there is none. */
+  readonly scaler?: ListenAddress | undefined;
+  readonly maxRetries: number;
+  readonly retryStatuses: readonly number[];
+  /** Paths that clients may use besides those of inference and harmless ones, as `allowedPath` reads them; default none. */
+  readonly allowPaths?: readonly string[] | undefined;
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  /** Absent = no API objects. */
+  readonly resources?: ResourceSettings | undefined;
+  readonly debugOpen: boolean;
+  /** Limits of the bytes of bodies in memory. */
+  readonly bodies?: BudgetSettings | undefined;
+  readonly explain?: ExplainSettings | undefined;
+  /** Absent = requests are not logged. */
+  readonly requestLog?: RequestLogSettings | undefined;
+  /** Whether sluice learns from answers how many bytes of text make a token; default true. */
+  readonly learnsBytesPerToken?: boolean;
+  /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
+  readonly backlog?: () => BacklogPicture | undefined;
+}
+
+/** The lines of the process. */
+export interface LogSettings {
+  readonly logging: Pick<LoggerOptions, "level" | "encoder">;
+  /** Ready lines are JSON, too; else text. They are output, which no level hides. */
+  readonly jsonReadyLines: boolean;
+}
 
 /** The options that settings describe, whether they come from a file, from flags or from both. */
 export type DescribedOptions = GatewayOptions & LogSettings;

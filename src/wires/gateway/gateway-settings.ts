@@ -166,7 +166,7 @@ export const gatewaySettings = z.strictObject({
   objectives: objectives.default({}).describe("The priority of each objective by name; below 0 = can be shed."),
   resources: resources.prefault({}).describe("API objects of Kubernetes, from files."),
   retries: retries.prefault({}).describe("Attempts after the first one."),
-  paths: paths.prefault({}).describe("What passes to model servers."),
+  paths: paths.prefault({}).describe("Paths that reach model servers."),
   bodies: bodies.prefault({}).describe("Limits of the bytes of bodies in memory."),
   log: log.prefault({}).describe("Log lines, and the log of requests."),
   explain: explain.prefault({}).describe("Records and headers that explain decisions."),

@@ -1,73 +1,33 @@
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
-import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
-import { type ConfigSource, readConfig } from "../../picker/core/config-source.ts";
+import { readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
-import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";
-import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
-import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
-import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
-import type { BacklogPicture } from "../admin/views.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
+import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
 import { modelList } from "./model-list.ts";
-import type { RequestLogSettings } from "./request-log-output.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
-
-export interface GatewayOptions extends ConfigSource {
-  /** Absent = the configuration names the discovery. */
-  readonly endpoints: EndpointsSettings | undefined;
-  readonly listen: ListenAddress;
-  readonly admin: ListenAddress;
-  /** Where the external scaler listens; absent = there is none. */
-  readonly scaler?: ListenAddress | undefined;
-  readonly maxRetries: number;
-  readonly retryStatuses: readonly number[];
-  /** Paths that clients may use besides those of inference and harmless ones, as `allowedPath` reads them; default none. */
-  readonly allowPaths?: readonly string[] | undefined;
-  /** `NAME=PRIORITY` each. */
-  readonly objectives: readonly string[];
-  /** Absent = no API objects. */
-  readonly resources?: ResourceSettings | undefined;
-  readonly debugOpen: boolean;
-  /** Limits of the bytes of bodies in memory. */
-  readonly bodies?: BudgetSettings | undefined;
-  readonly explain?: ExplainSettings | undefined;
-  /** Absent = requests are not logged. */
-  readonly requestLog?: RequestLogSettings | undefined;
-  /** Whether sluice learns from answers how many bytes of text make a token; default true. */
-  readonly learnsBytesPerToken?: boolean;
-  /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
-  readonly backlog?: () => BacklogPicture | undefined;
-}
-
-/** The lines of the process. */
-export interface LogSettings {
-  readonly logging: Pick<LoggerOptions, "level" | "encoder">;
-  /** Ready lines are JSON, too; else text. They are output, which no level hides. */
-  readonly jsonReadyLines: boolean;
-}
 
 /** What a gateway has besides its settings. */
 interface Surroundings {

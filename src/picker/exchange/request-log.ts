@@ -48,8 +48,8 @@ interface EndDetails {
  */
 export class RequestLog {
   readonly #clock: Clock;
-  readonly #every: number;
-  readonly #write: (line: string) => void;
+  #every: number;
+  #write: (line: string) => void;
 
   /**
    * @param every one in this many requests that end well gets a line; 0 = none. All others always get one
@@ -57,6 +57,12 @@ export class RequestLog {
    */
   constructor(clock: Clock, every: number, write: (line: string) => void) {
     this.#clock = clock;
+    this.#every = every;
+    this.#write = write;
+  }
+
+  /** Other settings from now on, for requests that run, too. The parameters are those of the constructor. */
+  use(every: number, write: (line: string) => void): void {
     this.#every = every;
     this.#write = write;
   }

@@ -33,9 +33,9 @@ const PAUSE = 1000;
 const SHORT_PAUSE = 20;
 /**
  * Milliseconds from the end of a write to the next one. Every write occupies a thread of the process and wakes it twice, which
- * costs more than a line: lines that come in between go out together (bench/proxy.ts).
+ * costs more than a hundred lines: lines that come in between go out together (bench/proxy.ts).
  */
-const GATHER = 10;
+const GATHER = 100;
 
 /** Errors after which nobody will read what was written to this target. */
 const GONE: ReadonlySet<string> = new Set([

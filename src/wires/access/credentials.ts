@@ -2,7 +2,7 @@ import { type HeaderList, withoutBlanks } from "../../base/inference/headers.ts"
 import { KEY_PREFIX } from "./key-text.ts";
 
 /** The headers in which clients send a key or a token: OpenAI's, Anthropic's, Azure's. */
-const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "api-key"] as const;
+const CREDENTIAL_HEADERS: readonly string[] = ["authorization", "x-api-key", "api-key"];
 const BEARER = /^bearer(?:[ \t]+|$)/i;
 /** A signed token has three parts in base64url; the first one begins with `{"`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
@@ -28,7 +28,7 @@ export function takeCredential(headers: HeaderList, tokens: boolean): Credential
   const found: Found[] = [];
   for (let at = 0; at < headers.length; at++) {
     const name = headers.keys[at]!;
-    if (!(CREDENTIAL_HEADERS as readonly string[]).includes(name)) continue;
+    if (!CREDENTIAL_HEADERS.includes(name)) continue;
     const text = withoutBlanks(withoutBlanks(headers.values[at]!).replace(BEARER, ""));
     if (text !== "") found.push({ at, kind: kindOf(text), text });
   }

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import { withoutKeys } from "../../base/inference/secrets.ts";
 import type { Attempts } from "./attempts.ts";
 import type { EndedExchange } from "./exchange-metrics.ts";
 import type { Wire } from "./wire.ts";
@@ -43,8 +44,8 @@ interface EndDetails {
 }
 
 /**
- * Writes one JSON line for each request. A line has no prompt text, of the headers only the request id and the fairness ID, and
- * no text that is long or has control characters.
+ * Writes one JSON line for each request. A line has no prompt text, of the headers only the request id and the fairness ID, no
+ * key of this gateway, and no text that is long or has control characters.
  */
 export class RequestLog {
   readonly #clock: Clock;
@@ -173,7 +174,7 @@ function pathOf(target: string): string | undefined {
 /** One bounded line of text; undefined for nothing. */
 function text(value: string | number | undefined): string | undefined {
   if (value === undefined || value === "") return undefined;
-  const whole = String(value);
+  const whole = withoutKeys(String(value));
   // Nearly every text.
   if (whole.length <= MAX_TEXT && PLAIN.test(whole)) return whole;
   const short = whole.length <= MAX_TEXT ? whole : `${whole.slice(0, MAX_TEXT - 3)}...`;

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import { withoutKeys } from "../../base/inference/secrets.ts";
 import type { Attempts } from "./attempts.ts";
 import type { EndedExchange } from "./exchange-metrics.ts";
 import type { Wire } from "./wire.ts";
@@ -43,13 +44,13 @@ interface EndDetails {
 }
 
 /**
- * Writes one JSON line for each request. A line has no prompt text, of the headers only the request id and the fairness ID, and
- * no text that is long or has control characters.
+ * Writes one JSON line for each request. A line has no prompt text, of the headers only the request id and the fairness ID, no
+ * key of this gateway, and no text that is long or has control characters.
  */
 export class RequestLog {
   readonly #clock: Clock;
-  readonly #every: number;
-  readonly #write: (line: string) => void;
+  #every: number;
+  #write: (line: string) => void;
   /** The second of the last line, in Unix seconds, and its text up to the point. */
   #second = Number.NaN;
   #upToSecond = "";
@@ -60,6 +61,12 @@ export class RequestLog {
    */
   constructor(clock: Clock, every: number, write: (line: string) => void) {
     this.#clock = clock;
+    this.#every = every;
+    this.#write = write;
+  }
+
+  /** Other settings from now on, for requests that run, too. The parameters are those of the constructor. */
+  use(every: number, write: (line: string) => void): void {
     this.#every = every;
     this.#write = write;
   }
@@ -191,9 +198,10 @@ function pathOf(target: string): string {
   return end < 0 ? target : target.slice(0, end);
 }
 
-/** A member with a text, which becomes one bounded line; nothing for no text. */
-function member(name: string, value: string | undefined): string {
-  if (value === undefined || value === "") return "";
+/** A member with a text, which becomes one bounded line without keys; nothing for no text. */
+function member(name: string, given: string | undefined): string {
+  if (given === undefined || given === "") return "";
+  const value = withoutKeys(given);
   // Nearly every text.
   if (value.length <= MAX_TEXT && PLAIN.test(value)) return `,"${name}":"${value}"`;
   const short = value.length <= MAX_TEXT ? value : `${value.slice(0, MAX_TEXT - 3)}...`;

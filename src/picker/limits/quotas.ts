@@ -19,6 +19,8 @@ export interface Outcome {
   readonly completionTokens: number;
   /** The completion tokens are those of a complete answer, from which the next estimate learns. */
   readonly measured: boolean;
+  /** The tokens are a lower bound: those of the reservation count where they are more. */
+  readonly atLeast: boolean;
 }
 
 /** The right of one request to go on. */
@@ -162,14 +164,15 @@ class CountedGrant implements Grant {
     return rateLimitHeaders(this.#counters);
   }
 
-  settle({ sent, promptTokens, completionTokens, measured }: Outcome): void {
+  settle({ sent, promptTokens, completionTokens, measured, atLeast }: Outcome): void {
     if (this.#settled) return;
     this.#settled = true;
     const now = this.#clock.now();
     const tokens = sent ? promptTokens + completionTokens : 0;
     for (let i = 0; i < this.#counters.length; i++) {
       const counter = this.#counters[i]!;
-      counter.end(sent ? 0 : -1, Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!, now);
+      const more = Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!;
+      counter.end(sent ? 0 : -1, atLeast ? Math.max(0, more) : more, now);
       if (measured) counter.learn(completionTokens);
       this.#events.touched?.(counter);
     }

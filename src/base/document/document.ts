@@ -34,3 +34,10 @@ export function formatPath(path: Path): string {
   }
   return out;
 }
+
+/** A part of a document as a document of its own, whose places are those in the whole. */
+export function partOf(document: Document, at: Path): Document {
+  let value = document.value;
+  for (const step of at) value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[step];
+  return { file: document.file, value: value ?? null, positionOf: (path) => document.positionOf([...at, ...path]) };
+}

@@ -37,10 +37,15 @@ export interface LoggerOptions {
   readonly destination?: { write(line: string): void };
 }
 
+/** A logger whose level can change. Its children keep the level that it had when they were made. */
+export interface LevelledLogger extends Logger {
+  level: string;
+}
+
 /**
  * A logger that writes JSON by default: level, ISO time, pid, name, the given fields, `msg`. An `err` field carries its stack.
  */
-export function createLogger(options: LoggerOptions = {}): Logger {
+export function createLogger(options: LoggerOptions = {}): LevelledLogger {
   const sink: DestinationStream = options.destination ?? pino.destination({ fd: 2, sync: true });
   const destination: DestinationStream =
     options.encoder === "console" ? { write: (line) => sink.write(consoleLine(line)) } : sink;

@@ -191,6 +191,24 @@ export const CONFIG_METRICS = {
     help: "Changes of the configuration file, by result: applied, refused.",
     labels: ["result"],
   },
+  gatewayFileReloadsTotal: {
+    type: "counter",
+    name: "sluice_gateway_file_reloads_total",
+    help: "Changes of gateway.yaml, by result: applied, refused.",
+    labels: ["result"],
+  },
+  gatewayFileRefused: {
+    type: "gauge",
+    name: "sluice_gateway_file_refused",
+    help: "1 while gateway.yaml is refused and its last good content stays in force.",
+    labels: [],
+  },
+  gatewayFileRestartKeys: {
+    type: "gauge",
+    name: "sluice_gateway_file_restart_keys",
+    help: "Changed keys of gateway.yaml that take effect at the next start only.",
+    labels: [],
+  },
   configRefused: {
     type: "gauge",
     name: "sluice_config_refused",

@@ -5,29 +5,38 @@ import { belowMessage } from "../common/error-text.ts";
 
 interface ValidateFlags {
   readonly strict: boolean;
-  readonly schema: boolean;
+  readonly schema: boolean | string;
+  readonly kind?: string;
   readonly allowExperimentalPlugins: boolean;
 }
 
 /** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("validate", "check EndpointPickerConfig files as a start would")
+  return command("validate", "check EndpointPickerConfig and gateway.yaml files as a start would")
     .argument("[files...]", "YAML or JSON; - = standard input")
+    .option("--kind <kind>", "what the files are: picker or gateway; without it, the keys of each file decide")
     .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
-    .option("--schema", "print the JSON Schema of the files for editors, and check nothing", false)
+    .option(
+      "--schema [kind]",
+      "print the JSON Schema for editors, and check nothing: picker (default) or gateway, for gateway.yaml",
+      false,
+    )
     .action(async (files: readonly string[], flags: ValidateFlags) => {
-      const { configSchemaText, validateConfig } = await import("./config-tools.ts");
-      if (flags.schema) {
-        output.out(configSchemaText());
+      const { configSchemaText, gatewaySchemaText } = await import("./config-tools.ts");
+      const { FILE_KINDS, fileKind, validateFile } = await import("./validate-file.ts");
+      if (flags.schema !== false) {
+        const isGateway = flags.schema !== true && fileKind(String(flags.schema), "--schema") === FILE_KINDS[1];
+        output.out(isGateway ? gatewaySchemaText() : configSchemaText());
         return;
       }
+      const kind = flags.kind === undefined ? undefined : fileKind(flags.kind, "--kind");
       if (files.length === 0)
         throw new SluiceError("FLAG_MISSING", "give the files to check, - for standard input, or --schema");
       let refused = false;
       for (const name of files) {
         const input = { file: name, allowExperimental: flags.allowExperimentalPlugins, stdin };
-        const { file, summary, error, warnings } = await validateConfig(input);
+        const { file, summary, error, warnings } = await validateFile(input, kind);
         const isStrict = flags.strict && warnings.length > 0;
         for (const warning of warnings) output.err(`${flags.strict ? "error" : "warning"}: ${warning}\n`);
         if (error !== undefined) output.err(`${error.message}\n${belowMessage(error)}`);

@@ -1,5 +1,6 @@
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { Document } from "../../base/document/document.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { readText } from "../../base/document/read.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -15,6 +16,7 @@ import { folderOf, MAX_CONFIG_BYTES, PLUGIN_MODULES } from "../../picker/core/co
 import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import type { SchedulingPlan } from "../../picker/scheduling/profile.ts";
+import { gatewayJsonSchema } from "../../wires/gateway/gateway-json-schema.ts";
 
 /** A configuration that a command reads without putting it in force. */
 export interface ConfigInput {
@@ -37,15 +39,32 @@ export interface ConfigVerdict {
 }
 
 /** Checks a configuration in the same steps as a start: reads it, completes it, and creates its plugins. */
-export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict> {
-  const file = nameOf(input);
+export function validateConfig(input: ConfigInput): Promise<ConfigVerdict> {
+  return verdictOf(nameOf(input), () => check(input));
+}
+
+/** As `validateConfig`, for a configuration that was read. @param folder for relative paths of modules; undefined = none */
+export function validateDocument(
+  document: Document,
+  folder: string | undefined,
+  allowExperimental: boolean,
+): Promise<ConfigVerdict> {
+  return verdictOf(document.file, () => checkDocument(document, folder, allowExperimental));
+}
+
+async function verdictOf(file: string, read: () => Promise<Checked>): Promise<ConfigVerdict> {
   try {
-    const { loaded, plan, warnings } = await check(input);
+    const { loaded, plan, warnings } = await read();
     return { file, summary: summaryOf(loaded, plan), error: undefined, warnings };
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     return { file, summary: undefined, error: { code: error.code, message: error.message }, warnings: [] };
   }
+}
+
+/** The document of a file or of the standard input. @throws SluiceError DOCUMENT_... */
+export async function documentOf(input: ConfigInput): Promise<Document> {
+  return parseDocument(await textOf(input), { file: nameOf(input) });
 }
 
 /** The configuration in full, each value with its source. @throws SluiceError for a fault in the configuration */
@@ -74,6 +93,11 @@ export function configSchemaText(): string {
   return `${JSON.stringify(configJsonSchema(PLUGIN_REGISTRY), null, 2)}\n`;
 }
 
+/** The JSON Schema of gateway.yaml, for editors. */
+export function gatewaySchemaText(): string {
+  return `${JSON.stringify(gatewayJsonSchema(configJsonSchema(PLUGIN_REGISTRY)), null, 2)}\n`;
+}
+
 interface Checked {
   readonly loaded: LoadedConfig;
   readonly plan: SchedulingPlan;
@@ -81,9 +105,21 @@ interface Checked {
 }
 
 async function check(input: ConfigInput): Promise<Checked> {
-  const document = parseDocument(await textOf(input), { file: nameOf(input) });
-  const { registry, warnings, mistakes } = await PLUGIN_MODULES.inspect(document, modulesFolder(input));
-  const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental, mistakes });
+  return checkDocument(await documentOf(input), modulesFolder(input), input.allowExperimental);
+}
+
+/**
+ * Checks a configuration that was read.
+ * @param folder for relative paths of modules; undefined = none
+ * @throws SluiceError for a fault in the configuration
+ */
+async function checkDocument(
+  document: Document,
+  folder: string | undefined,
+  allowExperimental: boolean,
+): Promise<Checked> {
+  const { registry, warnings, mistakes } = await PLUGIN_MODULES.inspect(document, folder);
+  const loaded = loadDetailed(document, registry, { refuseExperimental: !allowExperimental, mistakes });
   const { config } = loaded;
   // The instances never run, so a clock that does not advance is enough.
   const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });

@@ -1,52 +1,26 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { parseListenAddress } from "../../base/inference/listen-address.ts";
-import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { collect, command, durationOf, STANDARD, trueOrFalse, wholeNumber } from "../common/command.ts";
-import {
-  type BodyOptions,
-  bodySettingsFrom,
-  type ExplainOptions,
-  explainSettingsFrom,
-  LEARN_HELP,
-  withBodyOptions,
-  withExplainOptions,
-} from "../common/exchange-flags.ts";
-import { type ConnectionOptions, connectionsFrom, withConnectionOptions } from "./connection-options.ts";
-import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
-import { type LimitsOptions, limitsFrom, withLimitsOptions } from "./limits-options.ts";
-import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
-
-interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LimitsOptions, LogOptions, ConnectionOptions {
-  readonly endpoints?: string;
-  readonly admin: string;
-  readonly scaler?: string;
-  readonly configFile?: string;
-  readonly profile?: string;
-  readonly allowExperimentalPlugins: boolean;
-  readonly maxRetries: string;
-  readonly retryStatuses: string;
-  readonly allowPath: readonly string[];
-  readonly printPaths: boolean;
-  readonly objective: readonly string[];
-  readonly resources?: string;
-  readonly poolName?: string;
-  readonly poolNamespace?: string;
-  readonly modelMatching: string;
-  readonly standardShedAt: string;
-  readonly legacyCriticality: boolean;
-  readonly learnBytesPerToken: string;
-  readonly debugOpen: boolean;
-  readonly drainTimeout: string;
-}
+import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
+import { collect, command, STANDARD } from "../common/command.ts";
+import { LEARN_HELP, withBodyOptions, withExplainOptions } from "../common/exchange-flags.ts";
+import { withConnectionOptions } from "./connection-options.ts";
+import { type GatewayFlags, givenSettings } from "./given-flags.ts";
+import { withKeysOptions } from "./keys-options.ts";
+import { withLimitsOptions } from "./limits-options.ts";
+import { withLogOptions } from "./log-options.ts";
 
 /** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
 export function gatewayCommand(): Command {
   const made = withConnectionOptions(
-    command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy").option(
-      "--endpoints <file>",
-      "required: the model servers, as YAML or JSON; watched for changes",
-    ),
+    command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
+      .option(
+        "--config <file>",
+        "a gateway.yaml with all settings, followed for changes; a flag on the command line wins over its key",
+      )
+      .option(
+        "--endpoints <file>",
+        "the model servers, as YAML or JSON; watched for changes; required without --config",
+      ),
   )
     .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
     .option(
@@ -91,56 +65,28 @@ export function gatewayCommand(): Command {
       "0s",
     );
   return withLogOptions(withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))))).action(
-    async (flags: GatewayFlags) => {
-      const source = {
-        configFile: flags.configFile,
-        profile: flags.profile,
-        allowExperimental: flags.allowExperimentalPlugins,
-        env: process.env,
-      };
+    async (flags: GatewayFlags, self: Command) => {
+      const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
+      // Loaded on use: `sluice sim` needs none of it.
+      const { readSettings } = await import("../../wires/gateway/read-settings.ts");
+      const { fileSignature } = await import("../../base/document/folder-watch.ts");
+      const read = () => readSettings(flags.config, given, process.env);
+      const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
+      const { settings, options, warnings } = await read();
       if (flags.printPaths) {
         const { pathsText } = await import("../../wires/gateway/paths-text.ts");
-        STANDARD.out(await pathsText(source, flags.allowPath));
+        STANDARD.out(await pathsText(options, settings.paths.allow));
         return;
       }
       // Commander would check a required option before it reports mistyped options. So this command checks it.
-      if (flags.endpoints === undefined)
+      if (flags.endpoints === undefined && flags.config === undefined)
         throw new SluiceError(
           "FLAG_MISSING",
-          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
+          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml), or --config FILE (see examples/gateway.yaml)",
         );
-      // Loaded on use: `sluice sim` needs none of it.
       const { runGateway } = await import("../../wires/gateway/gateway.ts");
-      process.exitCode = await runGateway({
-        endpointsFile: flags.endpoints,
-        ...connectionsFrom(flags),
-        admin: parseListenAddress(flags.admin, "--admin"),
-        scaler: flags.scaler === undefined ? undefined : parseListenAddress(flags.scaler, "--scaler"),
-        ...source,
-        maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
-        retryStatuses: flags.retryStatuses
-          .split(",")
-          .filter((part) => part.trim() !== "")
-          .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
-        allowPaths: flags.allowPath,
-        objectives: flags.objective,
-        resources: resourceSettings({
-          directory: flags.resources,
-          pool: { name: flags.poolName, namespace: flags.poolNamespace },
-          namespace: flags.poolNamespace ?? "default",
-          modelMatching: flags.modelMatching,
-          standardShedAt: flags.standardShedAt,
-          legacyCriticality: flags.legacyCriticality,
-        }),
-        learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
-        debugOpen: flags.debugOpen,
-        drainTimeout: durationOf(flags.drainTimeout, "--drain-timeout", 0),
-        keys: await keysSettingsFrom(flags),
-        limits: limitsFrom(flags),
-        bodies: bodySettingsFrom(flags),
-        explain: explainSettingsFrom(flags),
-        ...logSettingsFrom(flags),
-      });
+      const file = flags.config === undefined ? undefined : { path: flags.config, seen, settings, warnings, read };
+      process.exitCode = await runGateway(options, file);
     },
   );
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
-import type { GatewayConnections } from "../../wires/gateway/gateway.ts";
+import type { GatewayConnections } from "../../wires/gateway/gateway-options.ts";
 import type { ListenerFiles } from "../../wires/gateway/listener-settings.ts";
 import { originOf } from "../../wires/gateway/origin.ts";
 import type { ServerTlsFiles } from "../../wires/gateway/server-tls-settings.ts";
@@ -9,6 +9,8 @@ import { collect, wholeNumber } from "../common/command.ts";
 
 /** The flags for connections of clients and to model servers. */
 export interface ConnectionOptions {
+  /** A gateway.yaml, which may have the other half of two values that belong together. */
+  readonly config?: string;
   readonly listen: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
@@ -22,6 +24,9 @@ export interface ConnectionOptions {
   readonly maxConnections: string;
   readonly maxConnectionsPerAddress?: string;
 }
+
+/** The most connections of clients. */
+const MOST_CONNECTIONS = 1_000_000;
 
 export function withConnectionOptions(command: Command): Command {
   return command
@@ -45,8 +50,9 @@ export function withConnectionOptions(command: Command): Command {
 
 /** @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */
 export function connectionsFrom(flags: ConnectionOptions): GatewayConnections {
-  const connections = wholeNumber(flags.maxConnections, "--max-connections", 4, 1_000_000);
+  const connections = wholeNumber(flags.maxConnections, "--max-connections", 4, MOST_CONNECTIONS);
   const { maxConnectionsPerAddress: perAddress } = flags;
+  const most = flags.config === undefined ? connections : MOST_CONNECTIONS;
   return {
     listeners: [{ ...parseListenAddress(flags.listen, "--listen"), tls: listenerTls(flags) }],
     serverTls: serverTls(flags),
@@ -54,7 +60,7 @@ export function connectionsFrom(flags: ConnectionOptions): GatewayConnections {
     clients: {
       connections,
       connectionsPerAddress:
-        perAddress === undefined ? undefined : wholeNumber(perAddress, "--max-connections-per-address", 1, connections),
+        perAddress === undefined ? undefined : wholeNumber(perAddress, "--max-connections-per-address", 1, most),
     },
   };
 }

@@ -17,9 +17,7 @@ export function withLimitsOptions(command: Command): Command {
 }
 
 /** @throws SluiceError FLAG_CONFLICT */
-export function limitsFrom({ limits, limitsRedis }: LimitsOptions) {
-  if (limits !== undefined) return { file: limits, redis: limitsRedis };
-  if (limitsRedis !== undefined)
+export function checkLimitsFlags({ config, limits, limitsRedis }: LimitsOptions & { readonly config?: string }): void {
+  if (limitsRedis !== undefined && limits === undefined && config === undefined)
     throw new SluiceError("FLAG_CONFLICT", "--limits-redis needs --limits FILE, the limits that gateways share");
-  return undefined;
 }

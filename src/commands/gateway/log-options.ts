@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { requestLogEvery, WHICH_REQUESTS } from "../../wires/gateway/request-log-which.ts";
 
-/** Most of N in `--request-log 1/N`. */
-const MOST_EVERY = 1_000_000;
 const LEVELS = ["error", "warn", "info", "debug"] as const;
 const FORMATS = ["json", "console"] as const;
 
@@ -54,20 +53,8 @@ function oneOf<T extends string>(words: readonly T[], text: string, flag: string
   throw new SluiceError("FLAG_VALUE", `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${words.join(", ")}`);
 }
 
-/** One in how many requests that end well gets a line, 0 = none; undefined = no request gets one. */
 function everyOf(text: string): number | undefined {
-  switch (text) {
-    case "off":
-      return undefined;
-    case "errors":
-      return 0;
-    case "all":
-      return 1;
-  }
-  const every = Number(/^1\/([1-9]\d*)$/.exec(text)?.[1]);
-  if (every <= MOST_EVERY) return every;
-  throw new SluiceError(
-    "FLAG_VALUE",
-    `--request-log is ${JSON.stringify(text.slice(0, 100))}; give off, errors, all, or 1/N with N from 1 to ${MOST_EVERY}`,
-  );
+  const every = requestLogEvery(text);
+  if (every !== "wrong") return every;
+  throw new SluiceError("FLAG_VALUE", `--request-log is ${JSON.stringify(text.slice(0, 100))}; ${WHICH_REQUESTS}`);
 }

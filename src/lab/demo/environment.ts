@@ -4,7 +4,8 @@ import { realClock } from "../../base/clock/real.ts";
 import { readyLine } from "../../base/process/lifecycle.ts";
 import { Screen } from "../../base/process/screen.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import { type Gateway, type GatewayOptions, startGateway } from "../../wires/gateway/gateway.ts";
+import { type Gateway, startGateway } from "../../wires/gateway/gateway.ts";
+import type { GatewayOptions } from "../../wires/gateway/gateway-options.ts";
 import { Cluster, type ModelServer } from "./cluster.ts";
 import { freePort } from "./part-process.ts";
 import { ANSWER_LIMIT_MS } from "./traffic.ts";
@@ -78,7 +79,7 @@ export class DemoEnvironment {
     say("starting the gateway");
     this.#gateway = await startGateway({
       ...settings,
-      endpointsFile,
+      endpoints: { kind: "file", path: endpointsFile },
       listeners: [{ host: "127.0.0.1", port: await freePort("127.0.0.1", GATEWAY_PORT) }],
       admin: { host: "127.0.0.1", port: await freePort("127.0.0.1", ADMIN_PORT) },
       maxRetries: 2,

@@ -57,6 +57,9 @@ export class ConfigFollower {
 
   close(): void {
     this.#watch.close();
+    const { metrics } = this.#options;
+    metrics.configInfo.clear();
+    metrics.configRefused.with().set(0);
   }
 
   async #reload(): Promise<void> {

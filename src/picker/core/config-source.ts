@@ -24,6 +24,8 @@ export const PLUGIN_MODULES = new PluginModules(realClock);
 export interface ConfigSource {
   readonly configFile?: string | undefined;
   readonly configText?: string | undefined;
+  /** A configuration inside another file, which is in `folder`. */
+  readonly inline?: { readonly document: Document; readonly folder: string } | undefined;
   /** Name of a built-in profile, in place of a file or a text. */
   readonly profile?: string | undefined;
   /** The configuration may name alpha plugins (scheduling 3.1). */
@@ -47,7 +49,10 @@ export async function readConfig(source: ConfigSource, log: Logger): Promise<Eff
 /** As `readConfig`, for a configuration that is not in force yet. */
 export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
   const document = await documentOf(source);
-  const { registry, warnings } = await PLUGIN_MODULES.load(document, folderOf(source.configFile));
+  const { registry, warnings } = await PLUGIN_MODULES.load(
+    document,
+    source.inline?.folder ?? folderOf(source.configFile),
+  );
   const { allowExperimental, parity } = source;
   const loaded = loadConfig(document, registry, { refuseExperimental: allowExperimental !== true, parity });
   const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
@@ -60,13 +65,14 @@ export function folderOf(configFile: string | undefined): string | undefined {
   return configFile === undefined ? undefined : dirname(resolve(configFile));
 }
 
-async function documentOf({ configFile, configText, profile }: ConfigSource): Promise<Document | undefined> {
+async function documentOf({ configFile, configText, inline, profile }: ConfigSource): Promise<Document | undefined> {
   if (profile !== undefined && (configFile !== undefined || configText !== undefined))
     throw new SluiceError(
       "FLAG_CONFLICT",
       "--profile chooses a built-in configuration and cannot be combined with one that is given",
     );
   if (configFile !== undefined) return readDocument(configFile, { maxBytes: MAX_CONFIG_BYTES });
+  if (inline !== undefined) return inline.document;
   if (configText !== undefined) return parseDocument(configText, { file: "--config-text" });
   if (profile === undefined) return undefined;
   const document = builtInDocument(profile);

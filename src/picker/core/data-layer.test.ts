@@ -210,7 +210,14 @@ describe("sluice gateway", () => {
     const extractor = "{defaultEngine: own, engineConfigs: [{name: own, queuedRequestsSpec: load}]}";
     const any = { host: "127.0.0.1", port: 0 };
     const gateway = await startGateway({
-      ...{ endpointsFile: file, listeners: [any], admin: any, maxRetries: 0, retryStatuses: [], objectives: [] },
+      ...{
+        endpoints: { kind: "file", path: file },
+        listeners: [any],
+        admin: any,
+        maxRetries: 0,
+        retryStatuses: [],
+        objectives: [],
+      },
       ...{ debugOpen: false, log: silentLogger },
       configText: `${HEAD}- {type: metrics-data-source, parameters: {path: /stats, interval: 60ms}}
 - {type: core-metrics-extractor, parameters: ${extractor}}

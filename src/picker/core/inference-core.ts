@@ -24,6 +24,7 @@ import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
 import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
+import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
@@ -70,7 +71,7 @@ export class InferenceCore {
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
-  readonly #services: ExchangeServices;
+  readonly #services: ExchangeServices & { log?: RequestLog | undefined };
 
   constructor(options: CoreOptions) {
     const { clock, random, log, config } = options;
@@ -301,6 +302,16 @@ export class InferenceCore {
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+  }
+
+  /** Objectives have other priorities from now on. */
+  objectivesChanged(): void {
+    this.#queues.namePriorities();
+  }
+
+  /** Logs requests that begin from now on; undefined = logs none. */
+  useRequestLog(log: RequestLog | undefined): void {
+    this.#services.log = log;
   }
 
   /** Turns flow control on or off where InferenceModels decide that, and names the priorities of the objects. */

@@ -25,7 +25,7 @@ const rule = z
     message: `limits nothing; give ${LIMITS.join(", ")}`,
   });
 
-/** The section `limits` of gateway.yaml, and the content of the file of `--limits`. */
+/** The content of the file of `--limits`. */
 export const limitsSchema = z
   .strictObject({
     redis: z
@@ -60,6 +60,14 @@ export const limitsSchema = z
   });
 
 export type LimitsSettings = z.output<typeof limitsSchema>;
+
+/** The section `limits` of gateway.yaml: the content of that file, or its path. */
+export const limitsSection = limitsSchema
+  .safeExtend({ file: z.string().min(1).optional().describe("A file of limits in place of `rules`; followed.") })
+  .superRefine(({ file, rules }, context) => {
+    if (file !== undefined && rules.length > 0)
+      context.addIssue({ code: "custom", path: ["rules"], message: "give at most one of `file` and `rules`" });
+  });
 export type LimitRule = LimitsSettings["rules"][number];
 
 /** The rule in messages and labels: `key=team-a model=*`. */

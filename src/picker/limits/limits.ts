@@ -9,7 +9,7 @@ import { followLimits, readLimits } from "./limits-file.ts";
 import type { LimitRule, LimitsSettings } from "./limits-settings.ts";
 import { type LimitsView, limitsView } from "./limits-view.ts";
 import { type Quotas, QuotaTable } from "./quotas.ts";
-import { SharedLimits } from "./shared-limits.ts";
+import type { SharedLimits } from "./shared-limits.ts";
 
 /** Where limits come from. */
 export interface LimitsSource {
@@ -36,27 +36,37 @@ export class Limits {
   #file: { readonly path: string; readonly seen: string } | undefined;
   #metrics: Metrics | undefined;
   readonly #stops: (() => void)[] = [];
+  #stopFollowing: () => void = () => {};
+  #closed = false;
 
-  private constructor(parts: LimitsParts, rules: readonly LimitRule[], redis: string | undefined) {
+  private constructor(
+    parts: LimitsParts,
+    rules: readonly LimitRule[],
+    redis: string | undefined,
+    shared: SharedLimits | undefined,
+  ) {
     this.#parts = parts;
     this.#redis = redis;
+    this.#shared = shared;
     this.#table = new QuotaTable(parts.clock, rules, {
       touched: (counter) => this.#shared?.touched(counter),
       left: (counter, lost) => this.#left(counter, lost),
       refused: (rule, kind) => this.#refused(rule, kind),
     });
-    this.#shared = redis === undefined ? undefined : new SharedLimits(redis, parts);
   }
 
   /** @throws SluiceError for a fault in the file or the URL of Redis */
   static async open(source: LimitsSource, parts: LimitsParts): Promise<Limits> {
     const { file } = source;
-    const seen = file === undefined ? "" : await fileSignature(file);
-    const { rules = [], redis } = (file === undefined ? source.settings : await readLimits(file)) ?? {};
-    const limits = new Limits(parts, rules, source.redis ?? redis);
+    const { seen, rules, redis } = await rulesOf(source);
+    const server = source.redis ?? redis;
+    const limits = new Limits(parts, rules, server, server === undefined ? undefined : await sharedAt(server, parts));
     if (file !== undefined) limits.#file = { path: file, seen };
     if (source.redis !== undefined && redis !== undefined && redis !== source.redis)
-      parts.log.warn({ file }, "--limits-redis names another Redis than the limits file; the flag counts");
+      parts.log.warn(
+        { file },
+        "limits.redis (--limits-redis) names another Redis than the limits file; the file's does not count",
+      );
     return limits;
   }
 
@@ -76,24 +86,54 @@ export class Limits {
   async start(metrics: Metrics, registry: MetricsRegistry): Promise<void> {
     this.#metrics = metrics;
     this.#nameRules();
-    const broken = metrics.limitsFileRefused.with();
-    broken.set(0);
+    metrics.limitsFileRefused.with().set(0);
     this.#stops.push(registry.onRender(() => this.#show(metrics)));
-    if (this.#file === undefined) return;
-    const { clock, log } = this.#parts;
+    await this.#follow();
+  }
+
+  /**
+   * Reads the rules of another source without using them.
+   * @returns `use` puts them in force, then `follow` follows their file
+   * @throws SluiceError for a fault in the file
+   */
+  async read(source: LimitsSource): Promise<{ use(): void; follow(): Promise<void> }> {
+    const { seen, rules, redis } = await rulesOf(source);
+    const { file } = source;
+    return {
+      use: () => {
+        this.#stopFollowing();
+        this.#file = file === undefined ? undefined : { path: file, seen };
+        this.#metrics?.limitsFileRefused.with().set(0);
+        this.use({ rules, redis: source.redis === undefined ? redis : undefined });
+      },
+      follow: () => this.#follow(),
+    };
+  }
+
+  async #follow(): Promise<void> {
+    const file = this.#file;
+    if (file === undefined) return;
+    // A file that was replaced may still be read once.
+    const counts = (): boolean => this.#file === file && !this.#closed;
     const stop = await followLimits({
-      file: this.#file.path,
-      seen: this.#file.seen,
-      clock,
-      log,
-      use: (settings) => this.use(settings),
-      refused: (is) => broken.set(is ? 1 : 0),
+      file: file.path,
+      seen: file.seen,
+      ...{ clock: this.#parts.clock, log: this.#parts.log },
+      use: (settings) => {
+        if (counts()) this.use(settings);
+      },
+      refused: (is) => {
+        if (counts()) this.#metrics?.limitsFileRefused.with().set(is ? 1 : 0);
+      },
     });
-    this.#stops.push(stop);
+    if (counts()) this.#stopFollowing = stop;
+    else stop();
   }
 
   /** Stops following and sharing. The limits stay in force. */
   close(): void {
+    this.#closed = true;
+    this.#stopFollowing();
     for (const stop of this.#stops.splice(0)) stop();
     this.#shared?.close();
   }
@@ -144,6 +184,19 @@ export class Limits {
       }
     }
   }
+}
+
+/** The client of Redis is loaded on use: a gateway without Redis needs none of it. */
+async function sharedAt(redis: string, parts: LimitsParts): Promise<SharedLimits> {
+  const { SharedLimits } = await import("./shared-limits.ts");
+  return new SharedLimits(redis, parts);
+}
+
+/** The rules of a source, and the signature of its file. */
+async function rulesOf({ file, settings }: LimitsSource) {
+  const seen = file === undefined ? "" : await fileSignature(file);
+  const { rules = [], redis } = (file === undefined ? settings : await readLimits(file)) ?? {};
+  return { seen, rules, redis };
 }
 
 function kindsOf({ requestsPerMinute, tokensPerMinute, inFlight }: Counter["limits"]): [LimitKind, number][] {

@@ -173,6 +173,18 @@ describe("requests and tokens of a minute", () => {
   });
 });
 
+describe("what comes back late", () => {
+  it("has drained already, and makes no room beyond the limit", () => {
+    const { ask, clock, table } = setUp([{ requestsPerMinute: 2, tokensPerMinute: 100 }]);
+    const grant = granted(ask(50));
+    clock.advance(60_000);
+    grant.settle(NEVER_SENT);
+    const [counter] = [...table.counters.values()];
+    expect([counter!.requests.used, counter!.tokens.used]).toEqual([0, 0]);
+    expect(Array.from({ length: 3 }, () => "settle" in ask(1)!)).toEqual([true, true, false]);
+  });
+});
+
 describe("requests in flight", () => {
   it("are limited until they end, each once", () => {
     const { ask, fits } = setUp([{ inFlight: 2 }]);

@@ -115,7 +115,8 @@ export class QuotaTable implements Quotas {
     if (counters.length === 0) return undefined;
     const prompt = countsTokens ? promptEstimate(request) : 0;
     const reserved: number[] = [];
-    for (const [i, counter] of counters.entries()) {
+    for (let i = 0; i < counters.length; i++) {
+      const counter = counters[i]!;
       const tokens = countsTokens ? counter.reservation(prompt, request.maxTokens) : 0;
       reserved.push(tokens);
       const excess = counter.excess(tokens, now);
@@ -125,7 +126,8 @@ export class QuotaTable implements Quotas {
       for (const other of counters) other.drain(now);
       return overLimit(excess, tokens, counter.name, rateLimitHeaders(counters));
     }
-    for (const [i, counter] of counters.entries()) {
+    for (let i = 0; i < counters.length; i++) {
+      const counter = counters[i]!;
       counter.take(reserved[i]!, now);
       this.#events.touched?.(counter);
     }
@@ -167,7 +169,8 @@ class CountedGrant implements Grant {
     this.#settled = true;
     const now = this.#clock.now();
     const tokens = sent ? promptTokens + completionTokens : 0;
-    for (const [i, counter] of this.#counters.entries()) {
+    for (let i = 0; i < this.#counters.length; i++) {
+      const counter = this.#counters[i]!;
       const more = Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!;
       counter.end(sent ? 0 : -1, atLeast ? Math.max(0, more) : more, now);
       if (measured) counter.learn(completionTokens);

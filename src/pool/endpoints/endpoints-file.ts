@@ -19,7 +19,9 @@ export interface EndpointsFile {
 }
 
 /** Longest name or namespace, in characters, as in Kubernetes. */
-const MAX_NAME = 253;
+export const MAX_NAME = 253;
+/** The form of a name or a namespace. The id is namespace/name: a slash in either would let two endpoints share one. */
+export const NAME_FORM = /^[^\s/\p{Cc}]+$/u;
 
 /** Labels by which an endpoint of another cluster names the place of its metrics page (api-resources 6A.7). */
 const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as const;
@@ -136,8 +138,7 @@ class EntryReader {
     if (!this.#has(entry, key)) return "";
     if (typeof value !== "string") return this.#wrong([key], "must be a string; put it in quotes");
     if (value.length > MAX_NAME) return this.#wrong([key], `must not be longer than ${MAX_NAME} characters`);
-    // The id is namespace/name: a slash in either would let two endpoints share one.
-    if (!/^[^\s/\p{Cc}]+$/u.test(value)) return this.#wrong([key], "must not be empty or hold blanks or slashes");
+    if (!NAME_FORM.test(value)) return this.#wrong([key], "must not be empty or hold blanks or slashes");
     return value;
   }
 

@@ -25,7 +25,7 @@ export interface FileDiscoveryOptions {
   readonly flavour: EndpointsFlavour;
   /** Follow changes of the file. */
   readonly watchFile: boolean;
-  readonly registry: EndpointRegistry;
+  readonly registry: Pick<EndpointRegistry, "apply" | "size" | "maxEndpoints">;
   readonly clock: Clock;
   readonly log: DiscoveryLog;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import { objectivesFromFlags } from "./objectives.ts";
+import { type ObjectiveTable, objectivesFromFlags } from "./objectives.ts";
 import type { ModelOptions } from "./resolve.ts";
 import { ResourceDirectory } from "./resource-directory.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
@@ -36,6 +36,11 @@ export class ModelSource {
       stop();
       log.info({}, "InferenceModels were found: a model name without one now gets 404");
     });
+  }
+
+  /** Puts other objectives of flags in force. The caller tells the core. */
+  useObjectives(table: ObjectiveTable): void {
+    this.models.objectives.replaceBy(table);
   }
 
   /**

@@ -25,6 +25,12 @@ export class ObjectiveTable {
     this.#priorities.set(name, priority);
   }
 
+  /** Takes the content of another table. */
+  replaceBy(other: ObjectiveTable): void {
+    this.#priorities.clear();
+    for (const [name, priority] of other.#priorities) this.#priorities.set(name, priority);
+  }
+
   /** The priorities of all objectives; one may come several times. */
   priorities(): Iterable<number> {
     return this.#priorities.values();

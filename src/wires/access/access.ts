@@ -90,6 +90,11 @@ function remoteKeys({ jwks }: TokenSettings, clock: Clock, log: Logger): IssuerK
   return new IssuerKeys({ place: jwks, clock, log, read: () => fetched(jwks) });
 }
 
+/** Reads the keys of an issuer from a file. @throws SluiceError DOCUMENT_... */
+export async function readKeySet(file: string): Promise<void> {
+  keySetIn(await readText(file, { maxBytes: MAX_SET_BYTES }), file);
+}
+
 async function fileKeys(
   { jwks }: TokenSettings,
   clock: Clock,
@@ -99,7 +104,7 @@ async function fileKeys(
   const read = (): Promise<string> => readText(jwks, { maxBytes: MAX_SET_BYTES });
   const seen = await fileSignature(jwks);
   // A file that is wrong is an error of the start; later, the old keys count.
-  keySetIn(await read(), jwks);
+  await readKeySet(jwks);
   const keys = new IssuerKeys({ place: jwks, clock, log, read });
   const watch = new FolderWatch({
     folder: dirname(jwks),

@@ -2,7 +2,7 @@ import { type HeaderList, withoutBlanks } from "../../base/inference/headers.ts"
 import { KEY_PREFIX } from "../../base/inference/secrets.ts";
 
 /** The headers in which clients send a key or a token: OpenAI's, Anthropic's, Azure's. */
-const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "api-key"] as const;
+const CREDENTIAL_HEADERS: readonly string[] = ["authorization", "x-api-key", "api-key"];
 const BEARER = /^bearer(?:[ \t]+|$)/i;
 /** A signed token has three parts in base64url; the first one begins with `{"`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
@@ -29,17 +29,17 @@ export function takeCredential(headers: HeaderList, tokens: boolean): Credential
   const found: Found[] = [];
   for (let at = 0; at < headers.length; at++) {
     const name = headers.keys[at]!;
-    if (!(CREDENTIAL_HEADERS as readonly string[]).includes(name)) continue;
+    if (!CREDENTIAL_HEADERS.includes(name)) continue;
     const text = withoutBlanks(withoutBlanks(headers.values[at]!).replace(BEARER, ""));
     if (text !== "") found.push({ at, kind: kindOf(text), text });
   }
   const isCounted = ({ kind }: Found): boolean => kind === "key" || (tokens && kind === "token");
   const chosen = found.find(({ kind }) => kind === "key") ?? found.find(isCounted) ?? found[0];
   if (chosen === undefined) return undefined;
-  const same = new Set(found.filter(({ text }) => text === chosen.text).map(({ at }) => at));
+  const isSame = (at: number): boolean => found.some((other) => other.at === at && other.text === chosen.text);
   for (let at = headers.length - 1; at >= 0; at--) {
     const holdsKey = headers.values[at]!.includes(KEY_PREFIX) && !headers.keys[at]!.startsWith(":");
-    if (holdsKey || same.has(at)) headers.removeAt(at);
+    if (holdsKey || isSame(at)) headers.removeAt(at);
   }
   return { kind: chosen.kind, text: chosen.text };
 }

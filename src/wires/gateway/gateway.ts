@@ -1,100 +1,48 @@
 import { delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { fileSignature } from "../../base/document/folder-watch.ts";
 import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
-import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
-import { followConfig } from "../../picker/core/config-follower.ts";
-import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
+import { readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
-import type { ExplainSettings } from "../../picker/core/core-options.ts";
-import { startDiscovery } from "../../picker/core/discovery.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";
-import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
-import { Limits, type LimitsSource } from "../../picker/limits/limits.ts";
+import { Limits } from "../../picker/limits/limits.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
-import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
-import { type Access, startAccess } from "../access/access.ts";
-import type { KeysSettings } from "../access/keys-settings.ts";
-import { checkDoor } from "../access/open-door.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { startAdmin } from "../admin/server.ts";
-import type { BacklogPicture } from "../admin/views.ts";
-import type { CorsSettings } from "../proxy/cors.ts";
-import type { ProxyLimits } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
-import { accessParts, fewerRefusals, firstAnswer, ownHealth } from "./gateway-access.ts";
+import { AccessSwitch, checkEntry } from "./access-switch.ts";
+import { ChangingParts, signatureOf } from "./changing-parts.ts";
+import { fewerRefusals, firstAnswer } from "./gateway-access.ts";
+import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
+import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
-import type { GatewayListener } from "./listener-settings.ts";
 import { modelList } from "./model-list.ts";
-import { openRequestLog, type RequestLogSettings } from "./request-log-output.ts";
-import type { ServerTlsFiles } from "./server-tls-settings.ts";
+import { RequestLogSwitch } from "./request-log-switch.ts";
 
-/** The connections of clients, and those to model servers. */
-export interface GatewayConnections {
-  /** At least one. */
-  readonly listeners: readonly GatewayListener[];
-  /** TLS to model servers. Absent = only endpoints with `scheme: https` speak it. */
-  readonly serverTls?: ServerTlsFiles | undefined;
-  /** Absent = no page of another origin may use the gateway. */
-  readonly cors?: CorsSettings | undefined;
-  /** Limits of client connections. */
-  readonly clients?: Partial<Pick<ProxyLimits, "connections" | "connectionsPerAddress">> | undefined;
-}
-
-export interface GatewayOptions extends ConfigSource, GatewayConnections {
-  readonly endpointsFile: string;
-  readonly admin: ListenAddress;
-  /** Where the external scaler listens; absent = there is none. */
-  readonly scaler?: ListenAddress | undefined;
-  readonly maxRetries: number;
-  readonly retryStatuses: readonly number[];
-  /** Paths that clients may use besides those of inference and harmless ones, as `allowedPath` reads them; default none. */
-  readonly allowPaths?: readonly string[] | undefined;
-  /** `NAME=PRIORITY` each. */
-  readonly objectives: readonly string[];
-  /** Absent = no API objects. */
-  readonly resources?: ResourceSettings | undefined;
-  readonly debugOpen: boolean;
-  /** Milliseconds after the signal to end in which the gateway, no longer ready, still takes requests; default 0. */
-  readonly drainTimeout?: number | undefined;
-  /** Absent = no limits by key and model. */
-  readonly limits?: LimitsSource | undefined;
-  /** Who may send requests; absent = every client that reaches the address. */
-  readonly keys?: KeysSettings | undefined;
-  /** Limits of the bytes of bodies in memory. */
-  readonly bodies?: BudgetSettings | undefined;
-  readonly explain?: ExplainSettings | undefined;
-  /** Absent = requests are not logged. */
-  readonly requestLog?: RequestLogSettings | undefined;
-  /** Whether sluice learns from answers how many bytes of text make a token; default true. */
-  readonly learnsBytesPerToken?: boolean;
-  /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
-  readonly backlog?: () => BacklogPicture | undefined;
-}
-
-/** The lines of the process. */
-interface LogSettings {
-  readonly logging: Pick<LoggerOptions, "level" | "encoder">;
-  /** Ready lines are JSON, too; else text. They are output, which no level hides. */
-  readonly jsonReadyLines: boolean;
+/** What a gateway has besides its settings. */
+interface Surroundings {
+  readonly log: Logger;
+  /** Followed while the gateway runs. */
+  readonly file?: FollowedFile | undefined;
+  /** Changes the level of `log`. */
+  readonly setLogLevel?: ((level: string) => void) | undefined;
 }
 
 /** A gateway that runs. */
@@ -119,26 +67,23 @@ const LINGER = 1000;
  * Starts the gateway: endpoints, collector, proxy, admin pages. The gateway is ready when the promise resolves.
  * @throws SluiceError for a fault in files, flags or ports
  */
-export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
-  const { log, keys } = options;
-  const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
-  // A client certificate lets nobody in who is not known, either.
-  const unguarded = options.listeners.filter(({ tls }) => tls?.clientCa === undefined);
-  checkDoor(unguarded, keyed, keys?.open ?? false);
+export async function startGateway(options: GatewayOptions & Surroundings): Promise<Gateway> {
+  const { log } = options;
+  checkEntry(options.listeners, options.keys);
   const allowed = (options.allowPaths ?? []).map(allowedPath);
   const clock = realClock;
   const random = freshRandom();
-  const { configFile } = options;
   const certificates = new GatewayTls(options.listeners, options.serverTls);
-  const seen = configFile === undefined ? "" : await fileSignature(configFile);
+  const seen = await signatureOf(options);
   const config = await readConfig(options, log);
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
   const limits = options.limits && (await Limits.open(options.limits, { clock, random, log }));
-  const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
-  let access: Access | undefined;
-  const core = new InferenceCore({
+  const requests = new RequestLogSwitch(clock, log);
+  requests.open(options.requestLog).use();
+  let access: AccessSwitch | undefined;
+  const core: InferenceCore = new InferenceCore({
     clock,
     random,
     config,
@@ -155,25 +100,32 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     tracing,
     bodies: options.bodies,
     learnsBytesPerToken: options.learnsBytesPerToken,
-    requestLog: requests?.log,
+    requestLog: requests.current,
     quotas: limits?.quotas,
     ...options.explain,
     log,
   });
   const stops = [startProcessMetrics(core.registry, clock), () => limits?.close()];
-  requests?.countIn(core.metrics.requestLogDroppedTotal.with());
+  requests.countIn(core.metrics.requestLogDroppedTotal.with());
   const servers: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const stop of stops.splice(0)) stop();
     await Promise.all(servers.splice(0).map((server) => server.close()));
     await core.close();
-    await requests?.close();
+    await requests.close();
     await tracing.close();
   };
   try {
     await limits?.start(core.metrics, core.registry);
-    const discovery = await startDiscovery(core, options.endpointsFile, config, log);
-    stops.push(() => discovery.close());
+    const door = new AccessSwitch(core, log);
+    access = door;
+    stops.push(() => door.close());
+    const parts = new ChangingParts(
+      { core, config, source, requests, access: door, limits, log, setLogLevel: options.setLogLevel },
+      options,
+    );
+    stops.push(() => parts.close());
+    await parts.startDiscovery();
     stops.push(() => source.close());
     await source.start();
     stops.push(
@@ -181,19 +133,16 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     );
     stops.push(showSaturation(core, "gateway"));
     stops.push(startMetrics(core, scraping));
-    const read = () => checkedConfig(options, log);
-    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
+    await parts.followConfig(seen);
     await warmUp(clock, config);
-    access = keys && (await startAccess(keys, accessParts(core, log)));
-    stops.push(() => access?.close());
-    core.keysChanged();
+    (await door.open(options.keys)).use();
     let draining = false;
     const isReady = (): boolean => !draining && core.models.poolKnown && core.unready === undefined;
     const admin = await startAdmin({
       ...options.admin,
       clock,
       views: viewsOf(core, "gateway", isReady, options.backlog, () => limits?.view()),
-      authorize: loopbackOnly(options.debugOpen),
+      authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
     const onError = (error: unknown): void => core.onError(error);
@@ -214,8 +163,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       random,
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
-      authenticate: access?.authenticate,
-      ownAnswer: firstAnswer(access && ownHealth(isReady), modelList(core)),
+      authenticate: door.authenticate,
+      ownAnswer: firstAnswer(door.health(isReady), modelList(core)),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
@@ -225,12 +174,19 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         clientGone() {},
         interrupted() {},
       },
-      onUnopened: requests && fewerRefusals(clock, (request) => requests.log.unopened(request)),
+      onUnopened: fewerRefusals(clock, (request) => requests.current?.unopened(request)),
       onClientRefused: refusedClientLog("gateway port", clock, log),
       onError,
     });
     servers.push(proxy);
     stops.push(certificates.follow(proxy.listeners, clock, log));
+    parts.useProxy(proxy);
+    if (options.file !== undefined) {
+      const apply = parts.apply.bind(parts);
+      const reload = new GatewayReload({ file: options.file, apply, metrics, clock, log });
+      stops.push(() => reload.close());
+      await reload.start();
+    }
     return {
       listening: [
         ...proxy.listeners.map(({ port }, n) => ({
@@ -247,7 +203,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         scaler?.drain();
         proxy.closeAfterAnswers();
         // Whoever balances the load needs time to see that this gateway is not ready.
-        await delay(clock, options.drainTimeout ?? 0);
+        await delay(clock, parts.options.drainTimeout ?? 0);
         await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },
@@ -277,12 +233,19 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
   });
 }
 
-/** Runs the gateway until a signal; returns the exit status. */
-export async function runGateway(options: GatewayOptions & LogSettings): Promise<number> {
+/** Runs the gateway until a signal; returns the exit status. @param file the gateway.yaml to follow, if there is one */
+export async function runGateway(
+  options: GatewayOptions & LogSettings,
+  file?: FollowedFile & { readonly warnings: readonly string[] },
+): Promise<number> {
   collectGarbageRarely();
   const { logging, jsonReadyLines } = options;
   const log = createLogger({ name: "sluice", ...logging });
-  const gateway = await startGateway({ ...options, log });
+  for (const warning of file?.warnings ?? []) log.warn({}, warning);
+  const setLogLevel = (level: string): void => {
+    log.level = level;
+  };
+  const gateway = await startGateway({ ...options, log, file, setLogLevel });
   const destination = { write: (text: string) => process.stdout.write(text) };
   const ready = createLogger({ name: "sluice", ...logging, level: "info", destination });
   for (const listening of gateway.listening) {

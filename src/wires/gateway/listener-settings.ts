@@ -3,6 +3,9 @@ import { type ListenAddress, parseListenAddress } from "../../base/inference/lis
 
 const file = (what: string) => z.string().min(1, "must name a file").describe(what);
 
+/** The most listeners of a gateway. */
+const MAX_LISTENERS = 16;
+
 /** The section `listeners` of gateway.yaml. */
 export const listenersSchema = z
   .array(
@@ -10,6 +13,7 @@ export const listenersSchema = z
       address: z
         .string()
         .refine(isAddress, "must be host:port, [ipv6]:port or a port, for example 127.0.0.1:8080")
+        .transform((text) => parseListenAddress(text, "the address"))
         .describe("Where clients connect."),
       tls: z
         .strictObject({
@@ -23,7 +27,8 @@ export const listenersSchema = z
         .describe("HTTP/2 and HTTP/1.1 over TLS; without it plain HTTP/1.1."),
     }),
   )
-  .min(1, "must have at least one listener");
+  .min(1, "must have at least one listener")
+  .max(MAX_LISTENERS);
 
 /** The section `listeners` of gateway.yaml, checked. */
 export type ListenerSettings = z.output<typeof listenersSchema>;
@@ -42,9 +47,12 @@ export interface GatewayListener extends ListenAddress {
 }
 
 /** The listeners of checked settings. @param at makes an absolute path of a path in the file */
-export function listenersOf(settings: ListenerSettings, at: (path: string) => string): readonly GatewayListener[] {
+export function listenersOf(
+  settings: ListenerSettings,
+  at: (path: string) => string = (path) => path,
+): readonly GatewayListener[] {
   return settings.map(({ address, tls }) => ({
-    ...parseListenAddress(address, "listeners"),
+    ...address,
     tls: tls && {
       certificate: at(tls.certificate),
       key: at(tls.key),

@@ -21,6 +21,8 @@ const WARNINGS = 10_000;
 /** A log of requests with its target. */
 export interface RequestLogOutput {
   readonly log: RequestLog;
+  /** Adds a line without its newline. */
+  write(line: string): void;
   /** Sets the counter of dropped lines, which counts from the start. */
   countIn(counter: { inc(lines: number): void }): void;
   close(): Promise<void>;
@@ -58,8 +60,10 @@ export function openRequestLog({ every, file }: RequestLogSettings, clock: Clock
   });
   const onHangup = (): void => target.reopen?.();
   if (file !== "-") process.on("SIGHUP", onHangup);
+  const write = (line: string): void => writer.add(line);
   return {
-    log: new RequestLog(clock, every, (line) => writer.add(line)),
+    log: new RequestLog(clock, every, write),
+    write,
     countIn(given) {
       counter = given;
     },

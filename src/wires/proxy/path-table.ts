@@ -69,9 +69,13 @@ export class PathTable {
   /** The kind of a request. @param path without query */
   kindOf(method: string, path: string): PathKind {
     const bare = withoutLastSlash(path);
-    const segments = bare.split("/");
-    if (this.#allowed.some((pattern) => pattern.matches(segments))) return "allowed";
-    const entry = EXACT.get(bare) ?? PATTERNS.find(({ pattern }) => pattern.matches(segments));
+    let entry = EXACT.get(bare);
+    // Most paths are exact, and most operators allow no further ones: then nothing is split.
+    if (entry === undefined || this.#allowed.length > 0) {
+      const segments = bare.split("/");
+      if (this.#allowed.some((pattern) => pattern.matches(segments))) return "allowed";
+      entry ??= PATTERNS.find(({ pattern }) => pattern.matches(segments));
+    }
     if (entry?.method === "*" || isBeneathAdministration(bare)) return "administration";
     if ((method === "POST" || method === "OPTIONS") && this.#claims(path)) return "inference";
     return entry !== undefined && covers(entry.method, method) ? entry.kind : "administration";

@@ -50,10 +50,15 @@ function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
  * @param set undefined = nothing to set
  */
 export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
-  const dropped = new Set(set?.keys.filter(isSettable));
-  if (dropLength) dropped.add("content-length");
-  if (dropped.size === 0) return headers;
-  const changed = without(headers, dropped);
+  if (set === undefined && !dropLength) return headers;
+  const changed = new HeaderList();
+  for (let i = 0; i < headers.length; i++) {
+    const key = headers.keys[i]!;
+    if (dropLength && key === "content-length") continue;
+    // A few names at most: a search among them is faster than a set for each answer.
+    if (set?.keys.includes(key) && isSettable(key)) continue;
+    changed.add(key, headers.values[i]!);
+  }
   for (let i = 0; set !== undefined && i < set.length; i++) {
     if (isSettable(set.keys[i]!)) changed.add(set.keys[i]!, set.values[i]!);
   }

@@ -6,6 +6,12 @@ import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts"
 import { BeginQueue, type ProxyServices } from "./services.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
+/** The settings that can change while the proxy runs. */
+export type ProxyChange = Pick<
+  Required<ProxyOptions>,
+  "paths" | "maxRetries" | "retryStatuses" | "cors" | "authenticate"
+>;
+
 /** A listening proxy. */
 export interface RunningProxy {
   /** In the order of the options. */
@@ -17,6 +23,8 @@ export interface RunningProxy {
   readonly connections: number;
   /** From now on, each answer closes its connection. The proxy still accepts connections and requests. */
   closeAfterAnswers(): void;
+  /** Puts other settings in force, from the next decision of each request on. */
+  use(settings: ProxyChange): void;
   /** Accepts no further connection, lets running requests end, then closes. Resolves when the last one has ended. */
   drain(): Promise<void>;
   /** Cuts all connections. */
@@ -89,6 +97,13 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     closeAfterAnswers() {
       services.draining = true;
       connections.closeAfterAnswers();
+    },
+    use({ paths, maxRetries, retryStatuses, cors, authenticate }) {
+      services.paths = paths;
+      services.cors = cors && new Cors(cors);
+      services.authenticate = authenticate;
+      services.maxRetries = maxRetries;
+      services.retryStatuses = new Set(retryStatuses);
     },
     drain() {
       services.draining = true;

@@ -13,12 +13,12 @@ export interface ProxyServices {
   readonly clock: Clock;
   readonly random: Random;
   openExchange(wire: Wire): Exchange;
-  readonly paths: PathTable;
-  readonly cors: Cors | undefined;
-  readonly authenticate: Authenticate | undefined;
+  paths: PathTable;
+  cors: Cors | undefined;
+  authenticate: Authenticate | undefined;
   readonly ownAnswer: OwnAnswer | undefined;
-  readonly maxRetries: number;
-  readonly retryStatuses: ReadonlySet<number>;
+  maxRetries: number;
+  retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;
   readonly timers: ProxyTimers;
   readonly allowUnderscores: boolean;

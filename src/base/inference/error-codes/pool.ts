@@ -7,6 +7,11 @@ export const POOL_ERRORS = {
     cause: "Neither the flags nor the configuration say where the model servers are.",
     remedy: "Give --endpoints FILE or dataLayer.discovery, or in Kubernetes --pool-name or --endpoint-selector.",
   },
+  DISCOVERY_DNS: {
+    exit: 1,
+    cause: "A changed gateway.yaml names endpoints that DNS does not know.",
+    remedy: "Correct the name or the DNS server, and save the file again.",
+  },
   ENGINE_UNKNOWN: {
     exit: 1,
     cause: "The default engine is not one of the known engines.",

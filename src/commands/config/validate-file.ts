@@ -1,0 +1,53 @@
+import { didYouMean } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { GATEWAY_SECTIONS } from "../../wires/gateway/gateway-keys.ts";
+import { type ConfigInput, type ConfigVerdict, documentOf, validateConfig, validateDocument } from "./config-tools.ts";
+import { validateGateway } from "./validate-gateway.ts";
+
+/** The kinds of files that `sluice validate` knows. */
+export const FILE_KINDS = ["picker", "gateway"] as const;
+export type FileKind = (typeof FILE_KINDS)[number];
+
+/** @throws SluiceError FLAG_VALUE */
+export function fileKind(text: string, flag: string): FileKind {
+  const found = FILE_KINDS.find((kind) => kind === text);
+  if (found !== undefined) return found;
+  const hint = didYouMean(text, FILE_KINDS);
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${FILE_KINDS.join(" or ")}${hint}`,
+  );
+}
+
+/** Keys that only an EndpointPickerConfig has. */
+const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "plugins", "schedulingProfiles"]);
+
+/** What a file is, by its keys at the top: an EndpointPickerConfig says so, a gateway.yaml has a section of its own. */
+export function kindOf(value: unknown): FileKind {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return "picker";
+  const keys = Object.keys(value);
+  if (keys.some((key) => PICKER_KEYS.has(key))) return "picker";
+  return keys.some((key) => GATEWAY_SECTIONS.has(key)) ? "gateway" : "picker";
+}
+
+/** Checks a file of either kind. @param kind undefined = the keys of the file decide */
+export async function validateFile(input: ConfigInput, kind: FileKind | undefined): Promise<ConfigVerdict> {
+  if (kind === "picker") return validateConfig(input);
+  let document: Awaited<ReturnType<typeof documentOf>>;
+  try {
+    document = await documentOf(input);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    const { code, message } = error;
+    return {
+      file: input.file === "-" ? "stdin" : input.file,
+      summary: undefined,
+      error: { code, message },
+      warnings: [],
+    };
+  }
+  if ((kind ?? kindOf(document.value)) === "gateway") return validateGateway(document, input);
+  const { folderOf } = await import("../../picker/core/config-source.ts");
+  const folder = folderOf(input.file === "-" ? undefined : input.file);
+  return validateDocument(document, folder, input.allowExperimental);
+}

@@ -1,0 +1,70 @@
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { InferenceCore } from "../../picker/core/inference-core.ts";
+import { type Access, startAccess } from "../access/access.ts";
+import type { KeysSettings } from "../access/keys-settings.ts";
+import { checkDoor } from "../access/open-door.ts";
+import type { OwnAnswer } from "../proxy/local-answer.ts";
+import type { Authenticate } from "../proxy/options.ts";
+import { accessParts, ownHealth } from "./gateway-access.ts";
+import type { GatewayListener } from "./listener-settings.ts";
+
+/** Who may send requests. Other keys and issuers can take over while requests run. */
+export class AccessSwitch {
+  readonly #parts: ReturnType<typeof accessParts>;
+  #access: Access | undefined;
+  #closed = false;
+
+  constructor(core: InferenceCore, log: Logger) {
+    this.#parts = accessParts(core, log);
+  }
+
+  /** Undefined = clients need no key. */
+  get authenticate(): Authenticate | undefined {
+    return this.#access?.authenticate;
+  }
+
+  /** The priorities that keys state, and those of tokens so far. */
+  priorities(): Iterable<number> {
+    return this.#access?.priorities() ?? [];
+  }
+
+  /** Answers the health checks of clients without a key, where clients need one. */
+  health(isReady: () => boolean): OwnAnswer {
+    const answer = ownHealth(isReady);
+    return (head, client, caller) => (this.#access === undefined ? undefined : answer(head, client, caller));
+  }
+
+  /**
+   * Reads keys without using them.
+   * @returns a function that puts them in force, and one that gives them up
+   * @throws SluiceError DOCUMENT_... for a file that is missing or wrong
+   */
+  async open(keys: KeysSettings | undefined): Promise<{ use(): void; giveUp(): void }> {
+    const next = keys && (await startAccess(keys, this.#parts));
+    return {
+      use: () => {
+        this.#access?.close();
+        this.#access = next;
+        if (this.#closed) next?.close();
+        this.#parts.changed();
+      },
+      giveUp: () => next?.close(),
+    };
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#access?.close();
+  }
+}
+
+/**
+ * Refuses settings with which everybody could send requests.
+ * @throws SluiceError KEYS_MISSING, FLAG_CONFLICT
+ */
+export function checkEntry(listeners: readonly GatewayListener[], keys: KeysSettings | undefined): void {
+  const keyed = keys !== undefined && (keys.file !== undefined || keys.jwt.length > 0);
+  // A client certificate lets nobody in who is not known, either.
+  const unguarded = listeners.filter(({ tls }) => tls?.clientCa === undefined);
+  checkDoor(unguarded, keyed, keys?.open ?? false);
+}

@@ -1,0 +1,97 @@
+import { dirname } from "node:path";
+import type { Clock } from "../../base/clock/clock.ts";
+import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { Metrics } from "../../base/telemetry/names.ts";
+import { type GatewayKey, settingsChange } from "./gateway-keys.ts";
+import type { DescribedOptions } from "./gateway-options.ts";
+import type { GatewaySettings } from "./gateway-settings.ts";
+
+/** What a gateway.yaml and the flags say together. */
+export interface ReadSettings {
+  readonly settings: GatewaySettings;
+  readonly options: DescribedOptions;
+  /** A sentence for each key that has no effect, because a flag counts instead. */
+  readonly warnings: readonly string[];
+  /** `file:line:column: key`. */
+  placeOf(key: GatewayKey): string;
+}
+
+/** A gateway.yaml to follow. */
+export interface FollowedFile {
+  readonly path: string;
+  /** The signature of the file when it was read, by `fileSignature`. */
+  readonly seen: string;
+  readonly settings: GatewaySettings;
+  /** @throws SluiceError DOCUMENT_..., FLAG_CONFLICT */
+  read(): Promise<ReadSettings>;
+}
+
+export interface GatewayReloadOptions {
+  readonly file: FollowedFile;
+  /** Puts the changed keys in force, all or none. Throws where it cannot. */
+  apply(next: ReadSettings, changed: ReadonlySet<GatewayKey>): Promise<void>;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Follows a gateway.yaml. A change takes effect in one step while requests run. A change that is wrong has no effect at all: the
+ * last good content stays in force, and the log names each fault with its line. Keys that need a restart are named, too.
+ */
+export class GatewayReload {
+  readonly #options: GatewayReloadOptions;
+  readonly #watch: FolderWatch;
+  #inForce: GatewaySettings;
+
+  constructor(options: GatewayReloadOptions) {
+    const { file, clock, log, metrics } = options;
+    this.#options = options;
+    this.#inForce = file.settings;
+    // The page shows them from the start: an alert on a missing counter never fires.
+    for (const result of ["applied", "refused"]) metrics.gatewayFileReloadsTotal.with(result);
+    metrics.gatewayFileRefused.with().set(0);
+    metrics.gatewayFileRestartKeys.with().set(0);
+    this.#watch = new FolderWatch({
+      folder: dirname(file.path),
+      clock,
+      signature: () => fileSignature(file.path),
+      changed: () => this.#reload(),
+      unwatchable: (text) => log.warn({}, `gateway file: ${text}`),
+    });
+  }
+
+  /** Begins to follow. It also finds a change since the file was read. */
+  start(): Promise<void> {
+    return this.#watch.start(this.#options.file.seen);
+  }
+
+  close(): void {
+    this.#watch.close();
+  }
+
+  async #reload(): Promise<void> {
+    const { file, apply, log, metrics } = this.#options;
+    try {
+      const next = await file.read();
+      const { now, restart, inForce } = settingsChange(this.#inForce, next.settings);
+      await apply(next, new Set(now));
+      this.#inForce = inForce;
+      metrics.gatewayFileReloadsTotal.with("applied").inc();
+      metrics.gatewayFileRefused.with().set(0);
+      metrics.gatewayFileRestartKeys.with().set(restart.length);
+      for (const warning of next.warnings) log.warn({}, warning);
+      log.info({ file: file.path, changed: now }, "the changed gateway file is in force");
+      for (const key of restart)
+        log.warn({ key }, `${next.placeOf(key)}: the change takes effect only at the next start: restart the gateway`);
+    } catch (error) {
+      metrics.gatewayFileReloadsTotal.with("refused").inc();
+      metrics.gatewayFileRefused.with().set(1);
+      // A SluiceError names every problem with its line, so its message is not shortened.
+      const problems = error instanceof SluiceError ? error.message : messageOf(error);
+      log.error({ file: file.path }, `the changed gateway file is refused, the old one stays in force: ${problems}`);
+    }
+  }
+}

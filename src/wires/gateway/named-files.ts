@@ -1,0 +1,55 @@
+import { resolve } from "node:path";
+import type { z } from "zod";
+import type { Document } from "../../base/document/document.ts";
+import { readDocument } from "../../base/document/read.ts";
+import { check, type Violation } from "../../base/document/validate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { readLimits } from "../../picker/limits/limits-file.ts";
+import { readKeySet } from "../access/access.ts";
+import { keysIn, MAX_KEYS_BYTES } from "../access/key-entry.ts";
+import { isUrl, KeysSettings } from "../access/keys-settings.ts";
+import { checkEntry } from "./access-switch.ts";
+import { withKeysPaths, withListenerPaths, withServerPaths } from "./gateway-file.ts";
+import { valueAt } from "./gateway-keys.ts";
+import { gatewaySettings } from "./gateway-settings.ts";
+import { GatewayTls } from "./gateway-tls.ts";
+import { listenersOf } from "./listener-settings.ts";
+
+/**
+ * Checks the certificates, keys and limits that a gateway.yaml names, and who may enter, as a start does. A section with a fault
+ * of its own is left out; the other sections are checked.
+ * @returns the faults of all files
+ */
+export async function namedFileFaults(document: Document, folder: string): Promise<SluiceError[]> {
+  const faults: SluiceError[] = [];
+  const { listeners, limits, servers } = gatewaySettings.shape;
+  const addresses = sectionOf(document, "listeners", listeners);
+  const doors = addresses && listenersOf(withListenerPaths(addresses, folder));
+  for (const door of doors ?? []) await collect(faults, () => void new GatewayTls([door], undefined));
+  const tls = sectionOf(document, "servers", servers)?.tls;
+  if (tls !== undefined) await collect(faults, () => void new GatewayTls([], withServerPaths(tls, folder)));
+  const keys = sectionOf(document, "keys", KeysSettings.prefault({}));
+  if (keys !== undefined) {
+    const { file, jwt } = withKeysPaths(keys, folder);
+    if (doors !== undefined) await collect(faults, () => checkEntry(doors, keys));
+    if (file !== undefined)
+      await collect(faults, async () => void keysIn(await readDocument(file, { maxBytes: MAX_KEYS_BYTES })));
+    for (const { jwks } of jwt) if (!isUrl(jwks)) await collect(faults, () => readKeySet(jwks));
+  }
+  const path = sectionOf(document, "limits", limits)?.file;
+  if (path !== undefined) await collect(faults, () => readLimits(resolve(folder, path)));
+  return faults;
+}
+
+function sectionOf<S extends z.ZodType>(document: Document, key: string, schema: S): z.output<S> | undefined {
+  return check(valueAt(document.value, key), schema, [key], [] as Violation[])?.output;
+}
+
+async function collect(faults: SluiceError[], step: () => unknown): Promise<void> {
+  try {
+    await step();
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    faults.push(error);
+  }
+}

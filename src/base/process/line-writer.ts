@@ -244,7 +244,8 @@ export class LineWriter {
   #dropAll(error?: NodeJS.ErrnoException): void {
     let lines = 0;
     for (const block of this.#blocks) lines += block.lines;
-    for (let at = this.#data.indexOf(NEWLINE, this.#written); at >= 0; at = this.#data.indexOf(NEWLINE, at + 1)) lines++;
+    for (let at = this.#data.indexOf(NEWLINE, this.#written); at >= 0; at = this.#data.indexOf(NEWLINE, at + 1))
+      lines++;
     this.#blocks = [];
     this.#endBatch();
     this.#bytes = 0;

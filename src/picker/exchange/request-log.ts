@@ -198,10 +198,10 @@ function pathOf(target: string): string {
   return end < 0 ? target : target.slice(0, end);
 }
 
-/** A member with a text, which becomes one bounded line; nothing for no text. */
-function member(name: string, text: string | undefined): string {
-  if (text === undefined || text === "") return "";
-  const value = withoutKeys(text);
+/** A member with a text, which becomes one bounded line without keys; nothing for no text. */
+function member(name: string, given: string | undefined): string {
+  if (given === undefined || given === "") return "";
+  const value = withoutKeys(given);
   // Nearly every text.
   if (value.length <= MAX_TEXT && PLAIN.test(value)) return `,"${name}":"${value}"`;
   const short = value.length <= MAX_TEXT ? value : `${value.slice(0, MAX_TEXT - 3)}...`;

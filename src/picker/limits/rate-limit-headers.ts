@@ -61,8 +61,8 @@ function addKind(headers: HeaderList, counters: readonly Counter[], names: Kind)
     remaining = each - used;
   }
   if (limit === 0) return;
-  headers.add(names.limit, String(limit));
+  headers.append(names.limit, String(limit));
   // A request of which a part has drained fits no sooner than the whole one: so rounded down, but for the noise of fractions.
-  headers.add(names.remaining, String(Math.max(0, Math.floor(remaining + limit * 1e-9))));
-  headers.add(names.reset, durationText((used / limit) * MINUTE));
+  headers.append(names.remaining, String(Math.max(0, Math.floor(remaining + limit * 1e-9))));
+  headers.append(names.reset, durationText((used / limit) * MINUTE));
 }

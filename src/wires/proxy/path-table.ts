@@ -74,9 +74,10 @@ export class PathTable {
     if (entry === undefined || this.#allowed.length > 0) {
       const segments = bare.split("/");
       if (this.#allowed.some((pattern) => pattern.matches(segments))) return "allowed";
+      if (entry === undefined && isBeneathAdministration(bare)) return "administration";
       entry ??= PATTERNS.find(({ pattern }) => pattern.matches(segments));
     }
-    if (entry?.method === "*" || isBeneathAdministration(bare)) return "administration";
+    if (entry?.method === "*") return "administration";
     if ((method === "POST" || method === "OPTIONS") && this.#claims(path)) return "inference";
     return entry !== undefined && covers(entry.method, method) ? entry.kind : "administration";
   }

@@ -236,11 +236,11 @@ describe("a key stays secret", () => {
       await raw(`POST ${CHAT} HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${key}\r\nbad\r\n\r\n`),
       await raw(`POST /${key} HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${key}\r\na_b: c\r\n\r\n`),
       await raw(`POST ${CHAT} HTTP/9\r\nhost: gw\r\nauthorization: Bearer ${key}\r\n\r\n`),
-      (await askSession(one, { ...POST, "x-api-key": key, connection: key }, "{}").catch(() => ({ text: "" }))).text,
+      (await askSession(one, { ...POST, "x-api-key": key, a_b: key }, "{}").catch(() => ({ text: "" }))).text,
     ];
     one.destroy();
     expect(answers.map(({ status }) => status)).toEqual([
-      ...[401, 401, 401, 200, 200, 200, 401, 401, 401, 401, 401, 200, 401, 307, 502, 400],
+      ...[401, 401, 401, 200, 200, 200, 401, 401, 401, 401, 401, 200, 200, 307, 502, 400],
     ]);
     await poll("the spans", () => collector.spans.length > 3);
     const pages = [
@@ -362,20 +362,22 @@ describe("texts of clients and servers", () => {
     },
   );
 
-  it.each(["a\u00e9\u00ff", "{}\"'<script>", "%0d%0aset-cookie: a=b", "x".repeat(5000)])(
-    "an id such as %j comes back as it is or not at all, and adds no header",
-    async (id) => {
-      for (const more of [`x-api-key: ${teamA.key}\r\n`, ""]) {
-        const answer = await raw(
-          `POST ${CHAT} HTTP/1.1\r\nhost: gw\r\nconnection: close\r\nx-request-id: ${id}\r\n${more}content-length: 1\r\n\r\n{`,
-        );
-        const head = answer.split("\r\n\r\n")[0]!;
-        expect(head).toMatch(/^HTTP\/1\.1 40[01] /);
-        expect(head).toContain(`x-request-id: ${id}`);
-        expect(head).not.toMatch(/^set-cookie/im);
-      }
-    },
-  );
+  it.each([
+    ["letters of Latin-1", "a\u00e9\u00ff"],
+    ["markup", "{}\"'<script>"],
+    ["escapes", "%0d%0aset-cookie: a=b"],
+    ["5,000 letters", "x".repeat(5000)],
+  ])("an id of %s comes back as it is or not at all, and adds no header", async (_, id) => {
+    for (const more of [`x-api-key: ${teamA.key}\r\n`, ""]) {
+      const answer = await raw(
+        `POST ${CHAT} HTTP/1.1\r\nhost: gw\r\nconnection: close\r\nx-request-id: ${id}\r\n${more}content-length: 1\r\n\r\n{`,
+      );
+      const head = answer.split("\r\n\r\n")[0]!;
+      expect(head).toMatch(/^HTTP\/1\.1 40[01] /);
+      expect(head).toContain(`x-request-id: ${id}`);
+      expect(head).not.toMatch(/^set-cookie/im);
+    }
+  });
 
   it("a model named in a refusal adds no header, and a server splits no answer", async () => {
     const model = "a\r\nset-cookie: b\r\n\r\n<html>\u2028";

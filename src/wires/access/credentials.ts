@@ -36,10 +36,10 @@ export function takeCredential(headers: HeaderList, tokens: boolean): Credential
   const isCounted = ({ kind }: Found): boolean => kind === "key" || (tokens && kind === "token");
   const chosen = found.find(({ kind }) => kind === "key") ?? found.find(isCounted) ?? found[0];
   if (chosen === undefined) return undefined;
-  const same = new Set(found.filter(({ text }) => text === chosen.text).map(({ at }) => at));
+  const isSame = (at: number): boolean => found.some((other) => other.at === at && other.text === chosen.text);
   for (let at = headers.length - 1; at >= 0; at--) {
     const holdsKey = headers.values[at]!.includes(KEY_PREFIX) && !headers.keys[at]!.startsWith(":");
-    if (holdsKey || same.has(at)) headers.removeAt(at);
+    if (holdsKey || isSame(at)) headers.removeAt(at);
   }
   return { kind: chosen.kind, text: chosen.text };
 }

@@ -34,6 +34,9 @@ export class IssuerKeys {
   #readAt = Number.NEGATIVE_INFINITY;
   #mayReadAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
+  #text = "";
+  /** Changes with the key set: what an earlier one has verified counts no more. */
+  revision = 0;
 
   constructor(options: IssuerKeysOptions) {
     this.#options = options;
@@ -76,8 +79,11 @@ export class IssuerKeys {
   async #read(): Promise<void> {
     const { clock, read, place, log } = this.#options;
     try {
-      const keys = keySetIn(await read(), place);
+      const text = await read();
+      const keys = keySetIn(text, place);
       const isFirst = this.#keys === undefined;
+      if (text !== this.#text) this.revision++;
+      this.#text = text;
       this.#keys = createLocalJWKSet(keys);
       this.#readAt = clock.now();
       this.#mayReadAt = this.#readAt + COOL_DOWN;

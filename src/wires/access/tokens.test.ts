@@ -36,6 +36,9 @@ function setUp(more: object = {}, served: readonly string[] = ["first"]) {
   const keys = new IssuerKeys({ place: "https://issuer.example/jwks", clock, log: silentLogger, read });
   let verified = 0;
   const counted = {
+    get revision() {
+      return keys.revision;
+    },
     refreshed: () => keys.refreshed(),
     async current() {
       verified++;
@@ -43,7 +46,7 @@ function setUp(more: object = {}, served: readonly string[] = ["first"]) {
     },
   };
   const tokens = new Tokens(clock, [{ settings: issuer!, keys: counted }]);
-  return { clock, reads, tokens, verified: () => verified };
+  return { clock, reads, tokens, keys, verified: () => verified };
 }
 
 interface Made {
@@ -182,6 +185,20 @@ describe("a token", () => {
     expect(tokens.verify(text, "peer")).toMatchObject({ name: "user-1" });
     clock.advance(1);
     expect(tokens.verify(text, "peer")).toMatchObject({ reason: "key_expired" });
+  });
+
+  it("that was kept is checked again when the keys of its issuer change, and not when they are read again", async () => {
+    const { reads, tokens, keys } = setUp();
+    const text = await token();
+    await tokens.verify(text, "peer");
+    await keys.readNow();
+    expect(tokens.verify(text, "peer")).toMatchObject({ name: "user-1" });
+    reads.served = ["second"];
+    await keys.readNow();
+    expect(await tokens.verify(text, "peer")).toMatchObject({ reason: "key_invalid" });
+    reads.served = ["second", "first"];
+    await keys.readNow();
+    expect(await tokens.verify(text, "peer")).toMatchObject({ name: "user-1" });
   });
 
   it("that was kept is checked again after ten minutes: its key may be withdrawn", async () => {

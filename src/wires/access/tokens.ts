@@ -20,7 +20,7 @@ const RETRY_AFTER = 5;
 /** An issuer with its keys. */
 export interface Issuer {
   readonly settings: TokenSettings;
-  readonly keys: Pick<IssuerKeys, "current" | "refreshed">;
+  readonly keys: Pick<IssuerKeys, "current" | "refreshed" | "revision">;
 }
 
 /** Milliseconds after which a kept token is checked again: its issuer may have withdrawn the key that signed it. */
@@ -28,6 +28,9 @@ const CHECK_AGAIN = 600_000;
 
 interface Kept {
   readonly caller: Caller;
+  readonly keys: Issuer["keys"];
+  /** Of the keys that have verified it. */
+  readonly revision: number;
   /** Unix milliseconds. */
   readonly until: number;
 }
@@ -52,7 +55,7 @@ export class Tokens {
     const digest = digestOf(token).toString("base64");
     const kept = this.#kept.get(digest);
     const now = this.#clock.wall();
-    if (kept !== undefined && now < kept.until) {
+    if (kept !== undefined && now < kept.until && kept.revision === kept.keys.revision) {
       this.#keep(digest, kept);
       return kept.caller;
     }
@@ -78,17 +81,24 @@ export class Tokens {
   }
 
   async #check(token: string, digest: string, { settings, keys }: Issuer): Promise<Caller | Rejection> {
+    // Read before the keys: where they change meanwhile, the token is checked again.
+    let { revision } = keys;
     const first = await keys.current();
     if (first === undefined) return unreachable(settings.issuer);
+    // These are the first keys.
+    if (revision === 0) revision = keys.revision;
     let claims = await this.#claimsIn(token, first, settings);
-    if (claims === UNKNOWN_KEY && (await keys.refreshed()))
-      claims = await this.#claimsIn(token, (await keys.current())!, settings);
+    if (claims === UNKNOWN_KEY && (await keys.refreshed())) {
+      revision = keys.revision;
+      const again = (await keys.current())!;
+      claims = await this.#claimsIn(token, again, settings);
+    }
     if (claims === UNKNOWN_KEY) return invalid("no key of its issuer has signed it");
     if (claims instanceof Rejection) return claims;
     const caller = callerOf(claims, settings);
     if (typeof caller === "string") return invalid(caller);
     const expires = (claims["exp"] as number) * 1000 + settings.clockTolerance;
-    this.#keep(digest, { caller, until: Math.min(expires, this.#clock.wall() + CHECK_AGAIN) });
+    this.#keep(digest, { caller, keys, revision, until: Math.min(expires, this.#clock.wall() + CHECK_AGAIN) });
     return caller;
   }
 

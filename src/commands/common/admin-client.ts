@@ -209,4 +209,3 @@ function problemOf(origin: string, code: string, message: string): string {
     return `${origin} does not answer in HTTP; if it speaks TLS, write https:// (${message})`;
   return `cannot ask ${origin}: ${message}`;
 }
-

@@ -46,7 +46,9 @@ function entryOf(server: ServerFacts, name: string): string {
   // URL takes away the usual ports.
   const number = port === "" ? (server.origin.startsWith("https:") ? "443" : "80") : port;
   const labels =
-    server.engine === undefined || server.engine === "vllm" ? "" : `, labels: { llm-d.ai/engine-type: ${server.engine} }`;
+    server.engine === undefined || server.engine === "vllm"
+      ? ""
+      : `, labels: { llm-d.ai/engine-type: ${server.engine} }`;
   const comment = commentsOf(server).map((text) => `  # ${oneLine(text).slice(0, MAX_COMMENT)}\n`);
   return `${comment.join("")}  - { name: ${name}, address: ${quoted(address)}, port: ${number}${labels} }\n`;
 }
@@ -62,7 +64,9 @@ function commentsOf(server: ServerFacts): string[] {
 /** `vllm 0.11.0`, or what is known of it. */
 export function engineText({ engine, version, isSimulator }: ServerFacts): string {
   const name = engine ?? "a server of an unknown kind";
-  return oneLine([name, version, isSimulator ? "(sluice sim)" : undefined].filter((part) => part !== undefined).join(" "));
+  return oneLine(
+    [name, version, isSimulator ? "(sluice sim)" : undefined].filter((part) => part !== undefined).join(" "),
+  );
 }
 
 /** A name for each server: the engine and a number. */

@@ -49,7 +49,10 @@ async function write(file: string, text: string, force: boolean): Promise<void> 
     await writeFile(file, text, { flag: force ? "w" : "wx" });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "EEXIST")
-      throw new SluiceError("FILE_EXISTS", `${file} exists, and stays as it is; name another file with --out, or give --force`);
+      throw new SluiceError(
+        "FILE_EXISTS",
+        `${file} exists, and stays as it is; name another file with --out, or give --force`,
+      );
     throw new SluiceError("FILE_NOT_WRITTEN", `cannot write ${file}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -36,7 +36,10 @@ function rangeOf(text: string): string[] {
   const last = Number(match?.[3] ?? match?.[2]);
   const isRange = match !== null && first >= 1 && last <= 65535 && first <= last;
   if (!isRange || match[1]!.includes("://"))
-    throw new SluiceError("FLAG_VALUE", `--from is ${shown(text)}; write hosts:ports, for example gpu[01-04]:8000-8003`);
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--from is ${shown(text)}; write hosts:ports, for example gpu[01-04]:8000-8003`,
+    );
   // The host list must not be cut at the colons of an IPv6 address.
   const list = match[1]!.startsWith("[") ? { hosts: [match[1]!] } : expandHosts(match[1]!);
   if ("problem" in list) throw new SluiceError("FLAG_VALUE", `--from is ${shown(text)}: ${list.problem}`);

@@ -99,7 +99,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
     if (blind.length === 0) continue;
     said.push(
       warn(
-        `${named(without.map(({ id }) => id))} shows not ${VALUE_WORDS[value]}: ${listed(blind)} cannot judge it`,
+        `${named(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}: ${listed(blind)} cannot judge it`,
         "turn the metrics of the server on, or name its engine by the label llm-d.ai/engine-type",
       ),
     );

@@ -77,7 +77,11 @@ async function keysFacts(path: string): Promise<KeysFacts> {
 
 /** Microseconds and seconds of Redis's `TIME` have a resolution that the way there hides. */
 async function redisFacts(url: string, timeout: number, clock: Clock): Promise<RedisFacts> {
-  const redis = connectRedis({ url }, { clock, random: freshRandom(), log: silentLogger }, { commandTimeout: timeout });
+  const redis = connectRedis(
+    { url, tls: {}, enableTracing: false },
+    { clock, random: freshRandom(), log: silentLogger },
+    { commandTimeout: timeout },
+  );
   const { server } = redis;
   try {
     await redis.whenReady(timeout);

@@ -9,6 +9,8 @@ export interface GatewayAddresses {
 
 /** The longest comment about one server, in characters. */
 const MAX_COMMENT = 160;
+/** What some readers of YAML take for the end of a line, and `oneLine` leaves. */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g;
 
 /** The text of a gateway.yaml for these servers. A server that does not answer is an entry, too: it may come back. */
 export function gatewayText(servers: readonly ServerFacts[], { listen, admin }: GatewayAddresses): string {
@@ -49,7 +51,9 @@ function entryOf(server: ServerFacts, name: string): string {
     server.engine === undefined || server.engine === "vllm"
       ? ""
       : `, labels: { llm-d.ai/engine-type: ${server.engine} }`;
-  const comment = commentsOf(server).map((text) => `  # ${oneLine(text).slice(0, MAX_COMMENT)}\n`);
+  const comment = commentsOf(server).map(
+    (text) => `  # ${oneLine(text).replace(LINE_ENDS, " ").slice(0, MAX_COMMENT)}\n`,
+  );
   return `${comment.join("")}  - { name: ${name}, address: ${quoted(address)}, port: ${number}${labels} }\n`;
 }
 

@@ -13,7 +13,7 @@ const server = (origin: string, more: Partial<ServerFacts> = {}): ServerFacts =>
   ...more,
 });
 const WHERE = { listen: "127.0.0.1:8080", admin: "127.0.0.1:19001" };
-const read = (text: string) => gatewayFileOf(parseDocument(text, "gateway.yaml"), "/").settings;
+const read = (text: string) => gatewayFileOf(parseDocument(text, { file: "gateway.yaml" }), "/").settings;
 
 describe("targets", () => {
   it("reads URLs, addresses and ranges, each server once", () => {
@@ -55,7 +55,7 @@ describe("gatewayText", () => {
     expect(text).toContain("\n# yaml-language-server: $schema=gateway.schema.json\n");
     expect(text).toContain("# did not answer when this file was written: connect ECONNREFUSED\n");
     const { endpoints, listeners } = read(text);
-    expect(listeners).toMatchObject([{ address: "127.0.0.1:8080" }]);
+    expect(listeners).toMatchObject([{ address: { host: "127.0.0.1", port: 8080 } }]);
     expect(endpoints).toMatchObject({
       kind: "list",
       endpoints: [

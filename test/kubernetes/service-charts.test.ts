@@ -145,10 +145,46 @@ if (helm !== undefined) {
       expect(endpoints[0].port).toBe(admin["spec"].ports[0].name);
     });
 
+    it("takes sections of gateway.yaml, which count beside its flags", async () => {
+      const objects = rendered("gateway", {
+        ...GATEWAY,
+        config: {
+          limits: { rules: [{ key: "*", requestsPerMinute: 1_000_000 }] },
+          cors: { origins: ["https://chat.example"] },
+          admin: { open: true },
+        },
+      });
+      expect(expectService(objects, "gateway")["config"]).toBe("/config/gateway.yaml");
+      const pod = running(objects, { "team-keys": { "keys.yaml": (await newKeys("me")).text } });
+      const limits = await ask(`http://${await pod.listening("admin")}/debug/limits`);
+      expect(JSON.parse(limits.text)).toMatchObject({ rules: [{ rule: "key=*" }] });
+      const headers = { origin: "https://chat.example" };
+      const answer = await ask(`http://${await pod.listening("gateway")}/v1/models`, { headers });
+      expect(answer.headers["access-control-allow-origin"]).toBe(headers.origin);
+      expect(pod.stderr).not.toContain("of the command line counts instead");
+    });
+
+    it("takes issuers of tokens in place of keys", () => {
+      const jwt = [{ issuer: "https://i", audience: "a", jwks: "https://i/jwks" }];
+      const flags = expectService(rendered("gateway", { endpoints: SERVERS, config: { keys: { jwt } } }), "gateway");
+      expect([flags["keys"], flags["open"]]).toEqual([undefined, undefined]);
+    });
+
     it.each([
       [{}, "endpoints is required"],
       [{ endpoints: SERVERS }, "keys.secretName is required"],
-      [{ ...GATEWAY, open: true }, "keys.secretName and open: true are mutually exclusive"],
+      [{ ...GATEWAY, open: true }, "and open: true are mutually exclusive"],
+      [{ endpoints: SERVERS, open: true, config: { keys: { jwt: [{}] } } }, "and open: true are mutually exclusive"],
+      [{ ...GATEWAY, config: { listeners: [] } }, "config.listeners is set by the chart: use the value port"],
+      [{ ...GATEWAY, config: { endpoints: {} } }, "config.endpoints is set by the chart: use the value endpoints"],
+      [{ ...GATEWAY, config: { admin: { address: ":1" } } }, "config.admin.address is set by the chart"],
+      [{ ...GATEWAY, config: { keys: { file: "a" } } }, "config.keys.file is set by the chart"],
+      [{ ...GATEWAY, config: { keys: { open: false } } }, "config.keys.open is set by the chart: use the value open"],
+      [{ ...GATEWAY, config: { drain: {} } }, "config.drain is set by the chart: use the value drainSeconds"],
+      [{ ...GATEWAY, config: { picker: {} }, pickerConfig: PICKER }, "pickerConfig and config.picker"],
+      [{ ...GATEWAY, config: { log: { format: "json" } } }, "config.log.format has no effect beside flags.log-format"],
+      [{ ...GATEWAY, flags: { config: "x" } }, "flags.config is set by the chart: use the value config"],
+      [{ ...GATEWAY, files: { "gateway.yaml": "x" } }, "files: gateway.yaml is a file of the chart"],
       [{ ...GATEWAY, endpointsConfigMap: "x" }, "endpoints and endpointsConfigMap are mutually exclusive"],
       [{ ...GATEWAY, tls: { clientCertificates: true } }, "tls.clientCertificates needs tls.secretName"],
       [{ ...GATEWAY, adminPort: 8080 }, "port and adminPort are both 8080"],

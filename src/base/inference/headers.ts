@@ -23,6 +23,12 @@ export class HeaderList {
     this.values.push(value);
   }
 
+  /** Appends a header whose key is lower case already: that of another list, or a literal. */
+  append(key: string, value: string): void {
+    this.keys.push(key);
+    this.values.push(value);
+  }
+
   /** Removes one header. @param index below `length` */
   removeAt(index: number): void {
     this.keys.splice(index, 1);

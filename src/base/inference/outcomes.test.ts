@@ -11,6 +11,7 @@ describe("the outcomes of the inference path", () => {
       NotFound: 404,
       RequestTimeout: 408,
       PreconditionFailed: 412,
+      RateLimited: 429,
       PayloadTooLarge: 413,
       ResourceExhausted: 429,
       Internal: 500,
@@ -21,6 +22,6 @@ describe("the outcomes of the inference path", () => {
       GatewayTimeout: 504,
     });
     const distinct = new Set(statuses.map((pair) => pair.join(" ")));
-    expect(distinct.size).toBe(14);
+    expect(distinct.size).toBe(15);
   });
 });

@@ -66,29 +66,29 @@ describe("LineWriter", () => {
     expect(writer.waiting).toBe(7);
     target.take();
     expect(target.taken).toBe("a\n");
-    clock.advance(10);
+    clock.advance(100);
     target.take();
     expect(target.taken).toBe("a\nb\nü\n");
     expect([writer.waiting, target.isAsked, events.dropped]).toEqual([0, false, 0]);
-    clock.advance(10);
+    clock.advance(100);
     writer.add("later");
     target.take(3);
     target.take();
     expect([target.taken, target.starts]).toEqual(["a\nb\nü\nlater\n", [true, true, true, false]]);
   });
 
-  it("gathers lines for 10 ms after a write, and writes the first line after a pause at once", () => {
+  it("gathers lines for 100 ms after a write, and writes the first line after a pause at once", () => {
     const { clock, target, writer } = setUp();
     writer.add("a");
     target.take();
     writer.add("b");
-    clock.advance(9);
+    clock.advance(99);
     writer.add("c");
     expect(target.isAsked).toBe(false);
     clock.advance(1);
     target.take();
     expect([target.taken, writer.waiting, clock.pending]).toEqual(["a\nb\nc\n", 0, 0]);
-    clock.advance(10);
+    clock.advance(100);
     writer.add("d");
     target.take();
     expect(target.taken).toBe("a\nb\nc\nd\n");
@@ -114,10 +114,10 @@ describe("LineWriter", () => {
     expect(events.because[0]).toBeUndefined();
     // A backlog goes out without a pause; its last piece may wait for more.
     while (target.isAsked) target.take();
-    clock.advance(10);
+    clock.advance(100);
     target.take();
     expect([target.taken.length, writer.waiting]).toEqual([4 * 1024 * 1024, 0]);
-    clock.advance(10);
+    clock.advance(100);
     writer.add("fits again");
     target.take();
     expect(target.taken.endsWith("x\nfits again\n")).toBe(true);
@@ -136,7 +136,7 @@ describe("LineWriter", () => {
     target.fail("ENOSPC");
     clock.advance(1000);
     target.take();
-    clock.advance(10);
+    clock.advance(100);
     target.take();
     expect([target.taken, events.failed, clock.pending]).toEqual(["first\nsecond\n", ["ENOSPC", "ENOSPC"], 0]);
   });
@@ -146,7 +146,7 @@ describe("LineWriter", () => {
     writer.add("zero");
     for (const line of ["first", "second", "third"]) writer.add(line);
     target.take();
-    clock.advance(10);
+    clock.advance(100);
     target.take(8);
     target.fail("ENOSPC");
     expect([events.dropped, events.because, writer.waiting]).toEqual([1, ["ENOSPC"], 6]);
@@ -154,7 +154,7 @@ describe("LineWriter", () => {
     expect(target.starts.at(-1)).toBe(true);
     target.take();
     expect(target.taken).toBe("zero\nfirst\nsethird\n");
-    clock.advance(10);
+    clock.advance(100);
     writer.add("alone");
     target.take(2);
     target.fail("EIO");
@@ -168,7 +168,7 @@ describe("LineWriter", () => {
       const { clock, target, writer, events } = setUp();
       for (const line of ["a", "b", "c"]) writer.add(line);
       target.take();
-      clock.advance(10);
+      clock.advance(100);
       target.take(2);
       target.fail(code);
       expect([events.dropped, events.because, events.failed, writer.waiting]).toEqual([1, [code], [], 0]);

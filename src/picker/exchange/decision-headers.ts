@@ -25,6 +25,6 @@ export function decisionHeaders(record: DecisionRecord): HeaderList {
 export function together(first: HeaderList | undefined, second: HeaderList | undefined): HeaderList | undefined {
   if (first === undefined || second === undefined) return first ?? second;
   const both = new HeaderList();
-  for (const list of [first, second]) for (let i = 0; i < list.length; i++) both.add(list.keys[i]!, list.values[i]!);
+  for (const list of [first, second]) for (let i = 0; i < list.length; i++) both.append(list.keys[i]!, list.values[i]!);
   return both;
 }

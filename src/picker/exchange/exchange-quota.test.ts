@@ -102,6 +102,50 @@ describe("the limits of an exchange", () => {
     expect(counter().tokens.used).toBe(10);
   });
 
+  it("a client that breaks off a long answer gets nothing of its reservation back", () => {
+    const { ask, counter } = setUp([{ key: "*", tokensPerMinute: 100_000 }]);
+    const { exchange } = ask();
+    const reserved = counter().tokens.used;
+    exchange.responseHeaders(200, JSON_TYPE, false);
+    exchange.end("client-gone");
+    expect(counter().tokens.used).toBe(reserved);
+    const second = ask();
+    second.exchange.responseHeaders(200, JSON_TYPE, false);
+    second.exchange.responseBody(Buffer.alloc(40_000, "a"), false);
+    second.exchange.end("client-gone");
+    expect(counter().tokens.used).toBeGreaterThan(reserved + 10_000);
+  });
+
+  it("a request without a body counts as a request, without tokens", () => {
+    const { core, counter } = setUp([{ key: "*", requestsPerMinute: 1, tokensPerMinute: 100 }]);
+    const get = () => {
+      const exchange = core.openExchange({ ...NO_WIRE, caller: callerOf("k") });
+      const path = [":path", "/health_generate"] as const;
+      return { exchange, decision: exchange.requestHeaders(HeaderList.of([[":method", "GET"], path]), true) };
+    };
+    const first = get();
+    expect(first.decision).not.toBeInstanceOf(Rejection);
+    first.exchange.responseHeaders(200, JSON_TYPE, false);
+    first.exchange.responseBody(Buffer.alloc(4000, "a"), true);
+    expect([counter().requests.used, counter().tokens.used, counter().inFlight]).toEqual([1, 0, 0]);
+    const { exchange, decision } = get();
+    expect(decision).toMatchObject({ reason: "rate_limited_requests" });
+    expect(exchange.ownHeaders?.get("retry-after-ms")).toBe("60000");
+  });
+
+  it("the prompt of an API that nobody reads counts by its length", () => {
+    const { core, counter } = setUp([{ key: "*", tokensPerMinute: 100_000 }]);
+    const exchange = core.openExchange({ ...NO_WIRE, caller: callerOf("k") });
+    const path = [":path", "/generate"] as const;
+    exchange.requestHeaders(HeaderList.of([[":method", "POST"], path]), false);
+    exchange.requestBody(Buffer.from(` ${JSON.stringify({ text: "word ".repeat(4000) })}`), true);
+    expect(counter().tokens.used).toBeGreaterThan(5000);
+    exchange.responseHeaders(200, JSON_TYPE, false);
+    exchange.responseBody(Buffer.alloc(4000, "a"), true);
+    expect(counter().tokens.used).toBeGreaterThan(6000);
+    expect(counter().tokens.used).toBeLessThan(6100);
+  });
+
   it("a client without a key counts by the address of its connection, an IPv6 one by its network", () => {
     const { ask, table } = setUp([{ key: "*", requestsPerMinute: 1 }]);
     const from = (peer: string | undefined) => ask({ caller: undefined, peer }).decision instanceof Rejection;
@@ -115,13 +159,24 @@ describe("the limits of an exchange", () => {
 describe("what an end counts for", () => {
   const base = { status: 200, usage: undefined, isEventStream: false, isEncoded: false, chunks: 3, bytes: 2560 };
   const usage = { promptTokens: 7, completionTokens: 3, totalTokens: 10, cachedTokens: Number.NaN };
-  const none = { sent: true, promptTokens: 0, completionTokens: 0, measured: false };
+  const none = { sent: true, promptTokens: 0, completionTokens: 0, measured: false, atLeast: false };
   const unknown = { ...none, promptTokens: Number.NaN, completionTokens: Number.NaN };
 
   it.each([
-    ["usage", { usage }, "complete", { sent: true, promptTokens: 7, completionTokens: 3, measured: true }],
-    ["an answer without usage", {}, "complete", { ...none, promptTokens: 50 }],
-    ["an answer that broke off", {}, "interrupted", unknown],
+    ["usage", { usage }, "complete", { ...none, promptTokens: 7, completionTokens: 3, measured: true }],
+    ["an answer without usage, by its length", {}, "complete", { ...none, promptTokens: 50, completionTokens: 640 }],
+    [
+      "an answer that is too long to find its usage",
+      { bytes: 2 ** 23 },
+      "complete",
+      { ...none, promptTokens: 50, completionTokens: 16_384 + 32_512 },
+    ],
+    [
+      "an answer that broke off, by its length or its reservation",
+      {},
+      "interrupted",
+      { ...none, promptTokens: 50, completionTokens: 640, atLeast: true },
+    ],
     [
       "a stream without usage, by its length",
       { isEventStream: true },
@@ -140,7 +195,12 @@ describe("what an end counts for", () => {
       "client-gone",
       { ...none, promptTokens: 7, completionTokens: 10 },
     ],
-    ["a compressed answer", { isEncoded: true }, "complete", unknown],
+    [
+      "a compressed answer, by its length or its reservation",
+      { isEncoded: true, isEventStream: true },
+      "complete",
+      { ...none, promptTokens: 50, completionTokens: 640, atLeast: true },
+    ],
     ["an error of the server", { status: 500 }, "complete", none],
     ["a client that left before the answer", { status: 0 }, "client-gone", unknown],
     ["a failure of all attempts", { status: 0 }, "rejected", { ...none, sent: false }],

@@ -251,7 +251,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #decideWithoutBody(): Decision {
     const { decider, refusesEmptyBodies } = this.#services;
     const empty = refusesEmptyBodies ? decider.emptyBody(this.#headers) : undefined;
-    const decision = empty ?? decider.withoutBody(this.#subset);
+    const decision = empty ?? this.#quota?.admit() ?? decider.withoutBody(this.#subset);
     if (decision instanceof Rejection) return this.#refuse(decision);
     this.#decided = true;
     this.#attempts = new Attempts(this.#services.endpoints, decision.endpoints);

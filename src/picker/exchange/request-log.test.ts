@@ -217,6 +217,23 @@ describe("the log of requests", () => {
     expect(told()).toMatchObject([{ method: "GET", path: "/v1/models" }]);
   });
 
+  it("has no key, wherever a client has put one", () => {
+    const { core, ask, lines } = setUp();
+    const key = `sk-sluice-abcdefghijkl-${"A_-b".repeat(11)}`;
+    core.requestLog!.unopened({
+      requestId: key,
+      method: "GET",
+      target: `/x/${key}/y?${key}`,
+      status: 401,
+      reason: "r",
+    });
+    const body = JSON.stringify({ ...JSON.parse(chatBody()), model: `a ${key}` });
+    ask([["x-request-id", key]], body).exchange.responseHeaders(500, JSON_TYPE, true);
+    expect(lines.join()).not.toContain("abcdefghijkl");
+    expect(JSON.parse(lines[0]!)).toMatchObject({ requestId: "sk-sluice-***", path: "/x/sk-sluice-***/y" });
+    expect(JSON.parse(lines[1]!)).toMatchObject({ model: "a sk-sluice-***" });
+  });
+
   it("leaves out what ended well, or all but one in N, and never an error", () => {
     const end = (every: number, id: string, status: number): number => {
       const { core, lines } = setUp(every);

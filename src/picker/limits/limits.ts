@@ -9,7 +9,7 @@ import { followLimits, readLimits } from "./limits-file.ts";
 import type { LimitRule, LimitsSettings } from "./limits-settings.ts";
 import { type LimitsView, limitsView } from "./limits-view.ts";
 import { type Quotas, QuotaTable } from "./quotas.ts";
-import { SharedLimits } from "./shared-limits.ts";
+import type { SharedLimits } from "./shared-limits.ts";
 
 /** Where limits come from. */
 export interface LimitsSource {
@@ -39,22 +39,28 @@ export class Limits {
   #stopFollowing: () => void = () => {};
   #closed = false;
 
-  private constructor(parts: LimitsParts, rules: readonly LimitRule[], redis: string | undefined) {
+  private constructor(
+    parts: LimitsParts,
+    rules: readonly LimitRule[],
+    redis: string | undefined,
+    shared: SharedLimits | undefined,
+  ) {
     this.#parts = parts;
     this.#redis = redis;
+    this.#shared = shared;
     this.#table = new QuotaTable(parts.clock, rules, {
       touched: (counter) => this.#shared?.touched(counter),
       left: (counter, lost) => this.#left(counter, lost),
       refused: (rule, kind) => this.#refused(rule, kind),
     });
-    this.#shared = redis === undefined ? undefined : new SharedLimits(redis, parts);
   }
 
   /** @throws SluiceError for a fault in the file or the URL of Redis */
   static async open(source: LimitsSource, parts: LimitsParts): Promise<Limits> {
     const { file } = source;
     const { seen, rules, redis } = await rulesOf(source);
-    const limits = new Limits(parts, rules, source.redis ?? redis);
+    const server = source.redis ?? redis;
+    const limits = new Limits(parts, rules, server, server === undefined ? undefined : await sharedAt(server, parts));
     if (file !== undefined) limits.#file = { path: file, seen };
     if (source.redis !== undefined && redis !== undefined && redis !== source.redis)
       parts.log.warn(
@@ -178,6 +184,12 @@ export class Limits {
       }
     }
   }
+}
+
+/** The client of Redis is loaded on use: a gateway without Redis needs none of it. */
+async function sharedAt(redis: string, parts: LimitsParts): Promise<SharedLimits> {
+  const { SharedLimits } = await import("./shared-limits.ts");
+  return new SharedLimits(redis, parts);
 }
 
 /** The rules of a source, and the signature of its file. */

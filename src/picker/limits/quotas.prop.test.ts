@@ -117,7 +117,7 @@ function play(ops: readonly Op[]): void {
       if (entry === undefined) continue;
       const { sent, tokens, twice } = step;
       for (let i = 0; i < (twice ? 2 : 1); i++)
-        entry.grant.settle({ sent, promptTokens: tokens, completionTokens: 0, measured: false });
+        entry.grant.settle({ sent, promptTokens: tokens, completionTokens: 0, measured: false, atLeast: false });
       if (entry.settled) continue;
       entry.settled = true;
       for (const counter of entry.counters) {
@@ -126,7 +126,8 @@ function play(ops: readonly Op[]): void {
       }
     }
   }
-  for (const { grant } of running) grant.settle({ sent: true, promptTokens: 0, completionTokens: 0, measured: false });
+  for (const { grant } of running)
+    grant.settle({ sent: true, promptTokens: 0, completionTokens: 0, measured: false, atLeast: false });
   for (const counter of table.counters.values()) strictEqual(counter.inFlight, 0);
 }
 

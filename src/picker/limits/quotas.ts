@@ -19,6 +19,8 @@ export interface Outcome {
   readonly completionTokens: number;
   /** The completion tokens are those of a complete answer, from which the next estimate learns. */
   readonly measured: boolean;
+  /** The tokens are a lower bound: those of the reservation count where they are more. */
+  readonly atLeast: boolean;
 }
 
 /** The right of one request to go on. */
@@ -113,7 +115,8 @@ export class QuotaTable implements Quotas {
     if (counters.length === 0) return undefined;
     const prompt = countsTokens ? promptEstimate(request) : 0;
     const reserved: number[] = [];
-    for (const [i, counter] of counters.entries()) {
+    for (let i = 0; i < counters.length; i++) {
+      const counter = counters[i]!;
       const tokens = countsTokens ? counter.reservation(prompt, request.maxTokens) : 0;
       reserved.push(tokens);
       const excess = counter.excess(tokens, now);
@@ -123,7 +126,8 @@ export class QuotaTable implements Quotas {
       for (const other of counters) other.drain(now);
       return overLimit(excess, tokens, counter.name, rateLimitHeaders(counters));
     }
-    for (const [i, counter] of counters.entries()) {
+    for (let i = 0; i < counters.length; i++) {
+      const counter = counters[i]!;
       counter.take(reserved[i]!, now);
       this.#events.touched?.(counter);
     }
@@ -160,13 +164,15 @@ class CountedGrant implements Grant {
     return rateLimitHeaders(this.#counters);
   }
 
-  settle({ sent, promptTokens, completionTokens, measured }: Outcome): void {
+  settle({ sent, promptTokens, completionTokens, measured, atLeast }: Outcome): void {
     if (this.#settled) return;
     this.#settled = true;
     const now = this.#clock.now();
     const tokens = sent ? promptTokens + completionTokens : 0;
-    for (const [i, counter] of this.#counters.entries()) {
-      counter.end(sent ? 0 : -1, Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!, now);
+    for (let i = 0; i < this.#counters.length; i++) {
+      const counter = this.#counters[i]!;
+      const more = Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!;
+      counter.end(sent ? 0 : -1, atLeast ? Math.max(0, more) : more, now);
       if (measured) counter.learn(completionTokens);
       this.#events.touched?.(counter);
     }

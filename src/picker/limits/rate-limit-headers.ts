@@ -19,17 +19,37 @@ export function durationText(ms: number): string {
  */
 export function rateLimitHeaders(counters: readonly Counter[]): HeaderList {
   const headers = new HeaderList();
-  addKind(headers, counters, "requests", "requestsPerMinute");
-  addKind(headers, counters, "tokens", "tokensPerMinute");
+  addKind(headers, counters, REQUESTS);
+  addKind(headers, counters, TOKENS);
   return headers;
 }
 
-function addKind(
-  headers: HeaderList,
-  counters: readonly Counter[],
-  kind: "requests" | "tokens",
-  name: "requestsPerMinute" | "tokensPerMinute",
-): void {
+/** One kind of limits, and its headers. */
+interface Kind {
+  readonly kind: "requests" | "tokens";
+  readonly name: "requestsPerMinute" | "tokensPerMinute";
+  readonly limit: string;
+  readonly remaining: string;
+  readonly reset: string;
+}
+
+const REQUESTS: Kind = {
+  kind: "requests",
+  name: "requestsPerMinute",
+  limit: "x-ratelimit-limit-requests",
+  remaining: "x-ratelimit-remaining-requests",
+  reset: "x-ratelimit-reset-requests",
+};
+const TOKENS: Kind = {
+  kind: "tokens",
+  name: "tokensPerMinute",
+  limit: "x-ratelimit-limit-tokens",
+  remaining: "x-ratelimit-remaining-tokens",
+  reset: "x-ratelimit-reset-tokens",
+};
+
+function addKind(headers: HeaderList, counters: readonly Counter[], names: Kind): void {
+  const { kind, name } = names;
   let limit = 0;
   let used = 0;
   let remaining = Number.POSITIVE_INFINITY;
@@ -41,8 +61,8 @@ function addKind(
     remaining = each - used;
   }
   if (limit === 0) return;
-  headers.add(`x-ratelimit-limit-${kind}`, String(limit));
+  headers.append(names.limit, String(limit));
   // A request of which a part has drained fits no sooner than the whole one: so rounded down, but for the noise of fractions.
-  headers.add(`x-ratelimit-remaining-${kind}`, String(Math.max(0, Math.floor(remaining + limit * 1e-9))));
-  headers.add(`x-ratelimit-reset-${kind}`, durationText((used / limit) * MINUTE));
+  headers.append(names.remaining, String(Math.max(0, Math.floor(remaining + limit * 1e-9))));
+  headers.append(names.reset, durationText((used / limit) * MINUTE));
 }

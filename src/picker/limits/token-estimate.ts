@@ -10,7 +10,8 @@ const TOKENS_OF_MEDIA = 1024;
  * The tokens of a prompt before a model server has counted them. The data of an image counts as one image, not as text: base64
  * of a photo would look like a million tokens.
  */
-export function promptEstimate(request: InferenceRequest): number {
+export function promptEstimate(understood: InferenceRequest): number {
+  const request = withPrompt(understood);
   const whole = promptTokens(request);
   if (whole <= SHORT) return whole;
   let bytes = 0;
@@ -19,4 +20,16 @@ export function promptEstimate(request: InferenceRequest): number {
   if (bytes === 0) return whole;
   const perToken = request.bytesPerToken ?? USUAL_BYTES_PER_TOKEN;
   return Math.max(0, whole - Math.floor(bytes / perToken)) + parts.length * TOKENS_OF_MEDIA;
+}
+
+const OPEN_OBJECT = 0x7b;
+
+/** The request itself, or with its whole body as the prompt: a JSON body of an API that nobody reads has its prompt somewhere. */
+function withPrompt(request: InferenceRequest): InferenceRequest {
+  const { prompts, body } = request;
+  if (prompts.length > 0) return request;
+  let start = 0;
+  while (start < body.length && body[start]! <= 0x20) start++;
+  if (body[start] !== OPEN_OBJECT) return request;
+  return { ...request, prompts: [[{ start: 0, end: body.length }]] };
 }

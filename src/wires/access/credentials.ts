@@ -1,8 +1,8 @@
 import { type HeaderList, withoutBlanks } from "../../base/inference/headers.ts";
-import { KEY_PREFIX } from "./key-text.ts";
+import { KEY_PREFIX } from "../../base/inference/secrets.ts";
 
 /** The headers in which clients send a key or a token: OpenAI's, Anthropic's, Azure's. */
-const CREDENTIAL_HEADERS = ["authorization", "x-api-key", "api-key"] as const;
+const CREDENTIAL_HEADERS: readonly string[] = ["authorization", "x-api-key", "api-key"];
 const BEARER = /^bearer(?:[ \t]+|$)/i;
 /** A signed token has three parts in base64url; the first one begins with `{"`. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
@@ -19,8 +19,9 @@ interface Found extends Credential {
 
 /**
  * Takes the credential out of the headers of a request. The first header with a key of this gateway counts, then the first with
- * a token, then the first with anything. The header of that credential is removed, and each other one that holds a key, or the
- * same text: no key reaches a model server. Another credential stays, since it may be meant for the model server.
+ * a token, then the first with anything. The header of that credential is removed, and each header of any name that holds a key
+ * anywhere, or the same text: no key reaches a model server, a plugin or a record. Another credential stays, since it may be
+ * meant for the model server.
  * @param tokens whether tokens count here; else they are left to the model server
  * @returns undefined when the request presents nothing
  */
@@ -28,14 +29,18 @@ export function takeCredential(headers: HeaderList, tokens: boolean): Credential
   const found: Found[] = [];
   for (let at = 0; at < headers.length; at++) {
     const name = headers.keys[at]!;
-    if (!(CREDENTIAL_HEADERS as readonly string[]).includes(name)) continue;
+    if (!CREDENTIAL_HEADERS.includes(name)) continue;
     const text = withoutBlanks(withoutBlanks(headers.values[at]!).replace(BEARER, ""));
     if (text !== "") found.push({ at, kind: kindOf(text), text });
   }
   const isCounted = ({ kind }: Found): boolean => kind === "key" || (tokens && kind === "token");
   const chosen = found.find(({ kind }) => kind === "key") ?? found.find(isCounted) ?? found[0];
   if (chosen === undefined) return undefined;
-  for (const { at, kind, text } of found.reverse()) if (kind === "key" || text === chosen.text) headers.removeAt(at);
+  const same = new Set(found.filter(({ text }) => text === chosen.text).map(({ at }) => at));
+  for (let at = headers.length - 1; at >= 0; at--) {
+    const holdsKey = headers.values[at]!.includes(KEY_PREFIX) && !headers.keys[at]!.startsWith(":");
+    if (holdsKey || same.has(at)) headers.removeAt(at);
+  }
   return { kind: chosen.kind, text: chosen.text };
 }
 

@@ -54,6 +54,17 @@ describe("the door of a gateway with keys", () => {
     expect(headers.keys).toEqual(FLOW.map(([name]) => name));
   });
 
+  it.each([`/v1/chat/completions?api_key=${key}`, `/${key}/v1/chat/completions`])(
+    "refuses a target that holds a key, though the headers have it, too: %s",
+    (path) => {
+      const { ask, events } = setUp();
+      const { verdict } = ask([["x-api-key", key]], path);
+      expect(verdict).toMatchObject({ reason: "key_invalid", status: 401 });
+      expect((verdict as Rejection).detail).not.toContain(key);
+      expect(events).toEqual(["key_invalid"]);
+    },
+  );
+
   it.each([
     ["key_missing", [] as const, 401],
     ["key_invalid", [["x-api-key", newKey(undefined).key]] as const, 401],

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { FLOW_HEADERS, type HeaderList } from "../../base/inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { KEY_PREFIX } from "../../base/inference/secrets.ts";
 import type { Authenticate, Verdict } from "../proxy/options.ts";
 import { takeCredential } from "./credentials.ts";
 import type { KeyFault, KeyTable } from "./key-table.ts";
@@ -28,6 +29,10 @@ const FAULTS: Readonly<Record<KeyFault, Rejection>> = {
   expired: new Rejection("key_expired", "the key has expired; ask the operator of the gateway for a new one"),
   revoked: new Rejection("key_revoked", "the key was revoked; ask the operator of the gateway for a new one"),
 };
+const IN_TARGET = new Rejection(
+  "key_invalid",
+  `the request target holds a key, which logs on the way may have kept: revoke it, and ${HOW}`,
+);
 const MISSING = new Rejection("key_missing", `the request has no key; ${HOW}`);
 
 /** Decides who may send requests, by key or token. Takes what proves it out of the request. */
@@ -41,6 +46,7 @@ export class Gatekeeper {
   readonly authenticate: Authenticate = (head) => {
     const { clock, keys, tokens } = this.#options;
     const { headers } = head;
+    if (head.path.includes(KEY_PREFIX)) return this.#refused(IN_TARGET);
     const credential = takeCredential(headers, tokens !== undefined);
     if (credential === undefined) return isHealthCheck(head) ? undefined : this.#refused(MISSING);
     if (credential.kind === "token" && tokens !== undefined) {

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
+import { KEY_PREFIX } from "../../base/inference/secrets.ts";
 
-/** The beginning of every key, by which people and scanners of repositories recognise one. */
-export const KEY_PREFIX = "sk-sluice-";
 /** Characters of the public id of a key. */
 const ID_LENGTH = 12;
 /** Random bytes of the secret: 256 bits, so nobody finds one by trying. */

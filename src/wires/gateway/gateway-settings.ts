@@ -183,7 +183,7 @@ export const gatewaySettings = z.strictObject({
     .prefault([{ address: "127.0.0.1:8080" }])
     .describe("The addresses for clients, each with or without TLS."),
   connections: connections.prefault({}).describe("Limits of client connections."),
-  keys: KeysSettings.prefault({}).describe("Who may send requests."),
+  keys: KeysSettings.prefault({}).describe("The keys and tokens of clients."),
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
   cors: corsSchema.optional().describe("Pages of other origins that may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),

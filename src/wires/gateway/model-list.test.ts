@@ -100,7 +100,7 @@ describe("GET /v1/models", () => {
     expect(setUp([listed(BASE)], []).ask("/v1/models")).toBeUndefined();
     const { ask } = setUp([listed(BASE)]);
     for (const method of ["HEAD", "OPTIONS", "POST"]) expect(ask("/v1/models", method), method).toBeUndefined();
-    for (const path of ["/v1/modelsx", "/v1/models/", "/v1/models/%ff", "/v1/chat/completions"])
+    for (const path of ["/v1/modelsx", "/v1/models/%ff", "/v1/chat/completions"])
       expect(ask(path), path).toBeUndefined();
   });
 });
@@ -156,7 +156,10 @@ describe("the models of a key", () => {
     const { ask } = setUp([undefined]);
     expect(ask("/v1/models")).toBeUndefined();
     expect(ask("/v1/models", "GET", caller("base"))?.json).toEqual({ object: "list", data: [] });
+    expect(ask("/v1/models/", "GET", caller("base"))?.json).toEqual({ object: "list", data: [] });
+    expect(ask("/v1/models/?x", "GET", caller("base"))?.json).toEqual({ object: "list", data: [] });
     expect(ask("/v1/models/secret", "GET", caller("base"))?.status).toBe(404);
+    expect(ask("/v1/models/secret/", "GET", caller("base"))?.status).toBe(404);
     expect(ask("/v1/models", "GET", { ...caller(), models: undefined })).toBeUndefined();
   });
 });

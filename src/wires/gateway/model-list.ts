@@ -8,6 +8,7 @@ import {
 } from "../../pool/endpoints/served-models.ts";
 import { ANTHROPIC_VERSION } from "../proxy/api-shapes.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
+import { withoutLastSlash } from "../proxy/path-pattern.ts";
 
 const LIST = "/v1/models";
 const ONE = `${LIST}/`;
@@ -30,7 +31,8 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
   return ({ method, path, headers }, client, caller) => {
     if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
     const query = path.indexOf("?");
-    const place = query < 0 ? path : path.slice(0, query);
+    // Servers read the path with and without the last slash alike, and a caller must not see their whole list.
+    const place = withoutLastSlash(query < 0 ? path : path.slice(0, query));
     const mine = caller?.models;
     if (place === LIST) {
       const found = all();

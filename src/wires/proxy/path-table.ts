@@ -16,6 +16,24 @@ const ENTRIES: readonly Entry[] = PATH_ROWS.flatMap(({ kind, method, paths }) =>
 );
 const EXACT = new Map(ENTRIES.filter(({ pattern }) => pattern.exact).map((entry) => [entry.pattern.text, entry]));
 const PATTERNS = ENTRIES.filter(({ pattern }) => !pattern.exact);
+/** Characters of the longest path that stands for itself. */
+const LONGEST = Math.max(...[...EXACT.keys()].map(({ length }) => length));
+/** Triton has its models beneath this path, also those with the name of an entry. */
+const TRITON = "/v2/";
+/**
+ * vLLM, SGLang and TensorRT-LLM serve their metrics at every path that begins like this, such as `/metrics/chat/completions`, and
+ * to every method.
+ */
+const METRICS = /^\/(?:prometheus\/)?metrics/;
+
+/** Whether the path, without a slash at its end, is beneath one of administration: servers mount applications on such paths. */
+function isBeneathAdministration(path: string): boolean {
+  if (METRICS.test(path)) return true;
+  if (path.startsWith(TRITON)) return false;
+  for (let end = path.indexOf("/", 1); end > 0 && end <= LONGEST; end = path.indexOf("/", end + 1))
+    if (EXACT.get(path.slice(0, end))?.method === "*") return true;
+  return false;
+}
 
 /** Whether an entry for `has` covers `method`: HEAD asks as GET does, and OPTIONS asks what a path offers. */
 function covers(has: "GET" | "POST", method: string): boolean {
@@ -56,6 +74,7 @@ export class PathTable {
     if (entry === undefined || this.#allowed.length > 0) {
       const segments = bare.split("/");
       if (this.#allowed.some((pattern) => pattern.matches(segments))) return "allowed";
+      if (entry === undefined && isBeneathAdministration(bare)) return "administration";
       entry ??= PATTERNS.find(({ pattern }) => pattern.matches(segments));
     }
     if (entry?.method === "*") return "administration";

@@ -146,7 +146,7 @@ function endToEnd(
     if (name === "x-forwarded-for") forwardedFor += `${value}, `;
     // HTTP/2 may send the cookies one by one; HTTP/1.1 has one line for all (RFC 9113 8.2.3).
     else if (name === "cookie" && version === HTTP2) cookie += cookie === "" ? value : `; ${value}`;
-    else headers.add(name, value);
+    else headers.append(name, value);
   }
   if (cookie !== "") headers.add("cookie", cookie);
   headers.add("x-forwarded-for", forwardedFor + peer);

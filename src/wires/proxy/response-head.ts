@@ -21,7 +21,7 @@ export function readResponseHead(status: number, raw: readonly (Buffer | string)
     if (name === "connection") connection += `,${text(raw[i + 1]!)}`;
     // A 204 has no length (RFC 9110 8.6).
     if (HOP_BY_HOP_HEADERS.has(name) || (status === 204 && name === "content-length")) continue;
-    headers.add(name, text(raw[i + 1]!));
+    headers.append(name, text(raw[i + 1]!));
   }
   const listed = listedIn(connection);
   const kept = listed === undefined ? headers : without(headers, listed);
@@ -40,7 +40,7 @@ export function readResponseHead(status: number, raw: readonly (Buffer | string)
 function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
   const kept = new HeaderList();
   for (let i = 0; i < headers.length; i++) {
-    if (!listed.has(headers.keys[i]!)) kept.add(headers.keys[i]!, headers.values[i]!);
+    if (!listed.has(headers.keys[i]!)) kept.append(headers.keys[i]!, headers.values[i]!);
   }
   return kept;
 }
@@ -50,12 +50,17 @@ function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
  * @param set undefined = nothing to set
  */
 export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
-  const dropped = new Set(set?.keys.filter(isSettable));
-  if (dropLength) dropped.add("content-length");
-  if (dropped.size === 0) return headers;
-  const changed = without(headers, dropped);
+  if (set === undefined && !dropLength) return headers;
+  const changed = new HeaderList();
+  for (let i = 0; i < headers.length; i++) {
+    const key = headers.keys[i]!;
+    if (dropLength && key === "content-length") continue;
+    // A few names at most: a search among them is faster than a set for each answer.
+    if (set?.keys.includes(key) && isSettable(key)) continue;
+    changed.append(key, headers.values[i]!);
+  }
   for (let i = 0; set !== undefined && i < set.length; i++) {
-    if (isSettable(set.keys[i]!)) changed.add(set.keys[i]!, set.values[i]!);
+    if (isSettable(set.keys[i]!)) changed.append(set.keys[i]!, set.values[i]!);
   }
   return changed;
 }

@@ -32,7 +32,9 @@ export function refusedBy(found: Grant | OverLimit | undefined): OverLimit {
 
 /** A request that ended with this usage. */
 export const used = (promptTokens: number, completionTokens: number) => ({
-  ...{ sent: true, promptTokens, completionTokens, measured: true },
+  ...{ sent: true, promptTokens, completionTokens, measured: true, atLeast: false },
 });
-export const UNKNOWN = { sent: true, promptTokens: Number.NaN, completionTokens: Number.NaN, measured: false };
-export const NEVER_SENT = { sent: false, promptTokens: 0, completionTokens: 0, measured: false };
+export const UNKNOWN = {
+  ...{ sent: true, promptTokens: Number.NaN, completionTokens: Number.NaN, measured: false, atLeast: false },
+};
+export const NEVER_SENT = { sent: false, promptTokens: 0, completionTokens: 0, measured: false, atLeast: false };

@@ -31,11 +31,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.endpoints .Values.endpointsConfigMap }}
 {{- fail "endpoints and endpointsConfigMap are mutually exclusive: give one of them" }}
 {{- end }}
-{{- if and (not .Values.keys.secretName) (not .Values.open) }}
-{{- fail "keys.secretName is required: the Secret with the keys of clients (sluice keys add --file keys.yaml --name me, then kubectl create secret generic NAME --from-file keys.yaml); or open: true, which lets everyone in" }}
+{{- $jwt := dig "keys" "jwt" list .Values.config }}
+{{- if and (not .Values.keys.secretName) (not $jwt) (not .Values.open) }}
+{{- fail "keys.secretName is required: the Secret with the keys of clients (sluice keys add --file keys.yaml --name me, then kubectl create secret generic NAME --from-file keys.yaml); or config.keys.jwt, the issuers of tokens; or open: true, which lets everyone in" }}
 {{- end }}
-{{- if and .Values.keys.secretName .Values.open }}
-{{- fail "keys.secretName and open: true are mutually exclusive: leave one of them away" }}
+{{- if and (or .Values.keys.secretName $jwt) .Values.open }}
+{{- fail "keys.secretName or config.keys.jwt, and open: true are mutually exclusive: leave one of them away" }}
 {{- end }}
 {{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) }}
 {{- fail "tls.clientCertificates needs tls.secretName, a Secret with tls.crt, tls.key and ca.crt" }}
@@ -43,10 +44,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq (int .Values.port) (int .Values.adminPort) }}
 {{- fail (printf "port and adminPort are both %d: give each a number of its own" (int .Values.port)) }}
 {{- end }}
-{{- range $name, $value := dict "endpoints" "endpoints" "listen" "port" "admin" "adminPort" "config-file" "pickerConfig" "keys" "keys.secretName" "open" "open" "tls-cert" "tls.secretName" "tls-key" "tls.secretName" "client-ca" "tls.clientCertificates" "drain-timeout" "drainSeconds" }}
+{{- range $name, $value := dict "config" "config" "endpoints" "endpoints" "listen" "port" "admin" "adminPort" "config-file" "pickerConfig" "keys" "keys.secretName" "open" "open" "tls-cert" "tls.secretName" "tls-key" "tls.secretName" "client-ca" "tls.clientCertificates" "drain-timeout" "drainSeconds" }}
 {{- if hasKey $.Values.flags $name }}
 {{- fail (printf "flags.%s is set by the chart: use the value %s" $name $value) }}
 {{- end }}
+{{- end }}
+{{- /* A flag wins over its key in silence of the chart: only the log of the gateway would tell. */}}
+{{- range $path, $value := dict "listeners" "port, bindAddress and tls" "admin.address" "adminPort and bindAddress" "endpoints" "endpoints" "keys.file" "keys.secretName" "keys.open" "open" "drain" "drainSeconds" }}
+{{- $section := get $.Values.config (first (splitList "." $path)) }}
+{{- $key := last (splitList "." $path) }}
+{{- if or (and (eq $key $path) (hasKey $.Values.config $key)) (and (ne $key $path) (kindIs "map" $section) (hasKey (default dict $section) $key)) }}
+{{- fail (printf "config.%s is set by the chart: use the value %s" $path $value) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.pickerConfig (hasKey .Values.config "picker") }}
+{{- fail "pickerConfig and config.picker are mutually exclusive: leave one of them away" }}
+{{- end }}
+{{- if and (hasKey .Values.flags "log-format") (hasKey (dig "log" dict .Values.config) "format") }}
+{{- fail "config.log.format has no effect beside flags.log-format: change that one, or set it to null" }}
 {{- end }}
 {{- range $name, $value := .Values.flags }}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" $name) }}
@@ -57,8 +72,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 {{- range $name, $text := .Values.files }}
-{{- if has $name (list "endpoints.yaml" "picker.yaml") }}
-{{- fail (printf "files: %s is a file of the chart: use endpoints or pickerConfig, or another name" $name) }}
+{{- if has $name (list "endpoints.yaml" "picker.yaml" "gateway.yaml") }}
+{{- fail (printf "files: %s is a file of the chart: use endpoints, pickerConfig or config, or another name" $name) }}
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -17,7 +17,7 @@ const LEAST_TIMEOUT = 100;
 
 /** `sluice doctor`: says what is wrong with a running gateway, and what to do. */
 export function doctorCommand(output = STANDARD): Command {
-  return command("doctor", "say what is wrong with a running gateway, and what to do about it")
+  return command("doctor", "check a running gateway, its servers and files, and say what to do")
     .option("--admin <address>", "admin port of the gateway; without it that of --config, else 127.0.0.1:19001")
     .option("--config <file>", "the gateway.yaml of the gateway: also check it, its certificates, keys and Redis")
     .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")

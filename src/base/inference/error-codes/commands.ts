@@ -94,7 +94,7 @@ export const COMMAND_ERRORS = {
   },
   FILE_EXISTS: {
     exit: 1,
-    cause: "The command does not replace the file that it was told to write.",
+    cause: "The file that the command would write exists already.",
     remedy: "Name another file, or allow the replacement with --force.",
   },
   FILE_NOT_WRITTEN: {

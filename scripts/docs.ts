@@ -10,10 +10,12 @@ import { explainConfigCommand, migrateConfigCommand, validateCommand } from "../
 import { demoCommand } from "../src/commands/demo/command.ts";
 import { dispatchReference } from "../src/commands/dispatch/dispatch-flag-table.ts";
 import { batchCommand, enqueueCommand, queueCommand, resultsCommand } from "../src/commands/dispatch/queue-commands.ts";
+import { doctorCommand } from "../src/commands/doctor/command.ts";
 import { envoyConfigCommand } from "../src/commands/envoy-config/command.ts";
 import { eppReference } from "../src/commands/epp/epp-flags.ts";
 import { explainCommand } from "../src/commands/explain/command.ts";
 import { gatewayCommand } from "../src/commands/gateway/command.ts";
+import { initCommand } from "../src/commands/init/command.ts";
 import { keysCommand } from "../src/commands/keys/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
@@ -157,7 +159,9 @@ function errorsReference(): string {
 function flagsReference(): string {
   const queues = [enqueueCommand(), resultsCommand(), ...queueCommand().commands, batchCommand()];
   const commands = [
+    initCommand(),
     gatewayCommand(),
+    doctorCommand(),
     ...keysCommand().commands,
     simCommand(),
     simulateCommand(),

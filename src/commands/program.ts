@@ -10,10 +10,12 @@ import { explainConfigCommand, migrateConfigCommand, validateCommand } from "./c
 import { demoCommand } from "./demo/command.ts";
 import { dispatchCommand } from "./dispatch/command.ts";
 import { batchCommand, enqueueCommand, queueCommand, resultsCommand } from "./dispatch/queue-commands.ts";
+import { doctorCommand } from "./doctor/command.ts";
 import { envoyConfigCommand } from "./envoy-config/command.ts";
 import { eppCommand } from "./epp/command.ts";
 import { explainCommand } from "./explain/command.ts";
 import { gatewayCommand } from "./gateway/command.ts";
+import { initCommand } from "./init/command.ts";
 import { keysCommand } from "./keys/command.ts";
 import { simCommand } from "./sim/command.ts";
 import { simulateCommand } from "./simulate/command.ts";
@@ -30,6 +32,7 @@ const program = command("sluice", ABOUT, "")
   .addHelpText("after", EXIT_STATUSES);
 for (const make of [
   demoCommand,
+  initCommand,
   gatewayCommand,
   keysCommand,
   eppCommand,
@@ -38,6 +41,7 @@ for (const make of [
   resultsCommand,
   queueCommand,
   batchCommand,
+  doctorCommand,
   explainCommand,
   validateCommand,
   explainConfigCommand,

@@ -8,6 +8,7 @@ import type { AdminViews } from "../../src/wires/admin/views.ts";
 export const EMPTY_VIEWS: AdminViews = {
   metrics: () => "",
   ready: () => true,
+  unready: () => undefined,
   endpoints: () => ({}),
   decisions: () => [],
   decision: () => undefined,

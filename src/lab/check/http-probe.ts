@@ -18,6 +18,10 @@ export interface ProbeAnswer {
   readonly cut: boolean;
   /** Milliseconds from the request to the end of the response. */
   readonly took: number;
+  /** The header `date`. */
+  readonly date?: string | undefined;
+  /** Wall-clock milliseconds at the start of the request. */
+  readonly sentAt?: number | undefined;
 }
 
 /** The request got no response, or an incomplete one. */
@@ -116,6 +120,7 @@ export class HttpProbe {
     stop: AbortController,
   ): Promise<ProbeAnswer> {
     const started = this.#clock.now();
+    const sentAt = this.#clock.wall();
     const headers = ["user-agent", "sluice-check-server", "accept", "*/*", ...this.#options.headers.flat()];
     if (body !== undefined) headers.push("content-type", "application/json");
     const response = await this.#client.request({
@@ -144,6 +149,8 @@ export class HttpProbe {
       body: Buffer.concat(pieces).subarray(0, maxBytes),
       cut: size > maxBytes,
       took: this.#clock.now() - started,
+      date: response.headers["date"]?.toString(),
+      sentAt,
     };
   }
 }

@@ -223,6 +223,12 @@ export function blockSizeOf(page: PageSamples | undefined, engine: EngineMapping
   return Number.isInteger(size) && size > 0 ? size : undefined;
 }
 
+/** The number of KV blocks that the page shows; undefined when it shows none. */
+export function blocksOf(page: PageSamples | undefined, engine: EngineMapping): number | undefined {
+  const blocks = page === undefined ? Number.NaN : Number(cacheConfig(page, engine)?.[1][1] ?? Number.NaN);
+  return Number.isInteger(blocks) && blocks > 0 ? blocks : undefined;
+}
+
 type Numbers = readonly [readonly [string, string | undefined], readonly [string, string | undefined]];
 
 function cacheConfig(page: PageSamples, engine: EngineMapping): Numbers | undefined {

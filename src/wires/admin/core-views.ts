@@ -46,6 +46,10 @@ export function viewsOf(
   return {
     metrics: (format) => render(registry, format),
     ready,
+    unready() {
+      if (ready()) return undefined;
+      return core.unready ?? (core.models.poolKnown ? "the process is about to end" : "no InferencePool is known");
+    },
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),
     decision(id) {

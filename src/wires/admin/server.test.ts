@@ -11,6 +11,7 @@ import type { AdminViews } from "./views.ts";
 const VIEWS: AdminViews = {
   metrics: (format) => (format === "text" ? "things_total 7\n" : "# EOF\n"),
   ready: () => true,
+  unready: () => undefined,
   endpoints: () => ({ endpoints: [{ id: "default/a" }] }),
   decisions: (count) => [{ sequence: 2, asked: count }],
   decision: (id) => (id === "2" || id === "r/two" ? { sequence: 2 } : undefined),

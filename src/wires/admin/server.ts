@@ -29,7 +29,7 @@ const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/pprof/";
 
 const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
@@ -55,6 +55,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     const answer = context.text(`${context.req.path} answers GET and HEAD, not ${method}\n`, 405);
     answer.headers.set("allow", "GET, HEAD");
     return Promise.resolve(answer);
+  });
+  app.get("/debug/ready", (context) => {
+    const because = views.unready();
+    return context.json({ ready: because === undefined, because: because ?? null });
   });
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
   app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));

@@ -6,6 +6,8 @@ export interface AdminViews {
   /** The page of `/metrics`. */
   metrics(format: ExpositionFormat): string;
   ready(): boolean;
+  /** Why the process is not ready; undefined when it is. */
+  unready(): string | undefined;
   /** Every endpoint with state, cause and load, sorted by id. */
   endpoints(): object;
   /** The newest decisions first, at most `count`. */

@@ -92,6 +92,16 @@ export const COMMAND_ERRORS = {
     cause: "Sluice cannot make the recorded decision again.",
     remedy: "Replay the record of a request that reached scheduling, with the configuration that decided it.",
   },
+  FILE_EXISTS: {
+    exit: 1,
+    cause: "The file that the command would write exists already.",
+    remedy: "Name another file, or allow the replacement with --force.",
+  },
+  FILE_NOT_WRITTEN: {
+    exit: 1,
+    cause: "The file system does not take the file.",
+    remedy: "Choose a folder that exists, has room and may be written to.",
+  },
   CHECK_UNREACHABLE: {
     exit: 2,
     cause: "The check cannot connect to the model server.",

@@ -1,0 +1,201 @@
+import { counted, grouped, listed } from "../../base/document/words.ts";
+import { provenSkew } from "../../lab/check/clock-skew.ts";
+import type { EndpointFacts, InstallationFacts, RunningFacts } from "./facts.ts";
+import { fail, ok, type Said, warn } from "./finding.ts";
+import { spanText } from "./span-text.ts";
+
+/** The most names in one sentence. */
+const MAX_NAMED = 8;
+/** Shares of the KV cache and of other rooms above which little is left. */
+export const FULL = 0.9;
+/** Milliseconds by which clocks may differ before logs and expiries mislead. */
+export const MAX_SKEW = 2000;
+
+/** Plugins that read a value of the metrics page. */
+const READERS = {
+  waiting: ["queue-scorer", "load-aware-scorer"],
+  running: ["running-requests-size-scorer"],
+  kvUsage: ["kv-cache-utilization-scorer"],
+  blockSize: [],
+} as const;
+const VALUE_WORDS = {
+  waiting: "the number of waiting requests",
+  running: "the number of running requests",
+  kvUsage: "the use of the KV cache",
+  blockSize: "the block size of the KV cache",
+} as const;
+
+/** State, cause and age of the state of each endpoint. */
+export function checkEndpoints({ endpoints }: RunningFacts): Said[] {
+  if (endpoints.length === 0)
+    return [
+      fail("the gateway has no endpoint: it answers 503", "name the model servers in `endpoints` of gateway.yaml"),
+    ];
+  const notUp = endpoints.filter(({ state }) => state !== "up");
+  const each = notUp.slice(0, MAX_NAMED).map((endpoint) => {
+    const about = `${endpoint.id} (${endpoint.hostPort}) is ${endpoint.state} for ${spanText(endpoint.sinceMs)}: ${endpoint.cause}`;
+    return endpoint.state === "down"
+      ? fail(`${about}; it gets no requests`, "start the server, or take it out of the configuration")
+      : warn(
+          `${about}; it gets requests without regard to its load`,
+          "make its /metrics answer: see sluice check-server",
+        );
+  });
+  const more = notUp.length - each.length;
+  if (more > 0)
+    each.push(fail(`${counted(more, "further endpoint")} not up`, "see /debug/endpoints of the admin port"));
+  return notUp.length === 0 ? [ok(`${counted(endpoints.length, "endpoint")} up`)] : each;
+}
+
+/** Models without a server, or with one alone. */
+export function checkModels({ endpoints }: RunningFacts): Said[] {
+  if (endpoints.length === 0) return [];
+  const byModel = new Map<string, EndpointFacts[]>();
+  for (const endpoint of endpoints)
+    for (const model of endpoint.models ?? []) {
+      const servers = byModel.get(model);
+      if (servers === undefined) byModel.set(model, [endpoint]);
+      else servers.push(endpoint);
+    }
+  const serving = (model: string): readonly EndpointFacts[] =>
+    [...byModel.get(model)!, ...endpoints.filter(({ models }) => models === undefined)].filter(
+      ({ state }) => state !== "down",
+    );
+  const names = [...byModel.keys()].sort();
+  const down = names.filter((model) => serving(model).length === 0);
+  const single = names.filter((model) => serving(model).length === 1);
+  const said: Said[] = [];
+  if (down.length > 0)
+    said.push(fail(`no server of ${named(down)} is up: requests for it get 503`, "start a server of the model"));
+  if (single.length > 0)
+    said.push(
+      warn(
+        `one server alone serves ${named(single)}: when it fails, nothing answers`,
+        "add a second server of the model",
+      ),
+    );
+  if (names.length === 0)
+    said.push(warn("no endpoint has listed its models", "see why GET /v1/models of the servers fails"));
+  return said.length > 0 ? said : [ok(`${counted(names.length, "model")}, each on two servers at least`)];
+}
+
+/** Metrics that are old, or that a server does not have. */
+export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
+  const there = endpoints.filter(({ state }) => state !== "down");
+  const said: Said[] = [];
+  const old = there.filter(({ fresh, state }) => !fresh && state === "up");
+  if (old.length > 0)
+    said.push(
+      warn(
+        `the metrics of ${named(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: their load counts as the worst known`,
+        "see whether /metrics of the server answers within a second",
+      ),
+    );
+  for (const value of ["waiting", "running", "kvUsage", "blockSize"] as const) {
+    const without = there.filter((endpoint) => endpoint[value] === null);
+    if (without.length === 0) continue;
+    const blind = READERS[value].filter((type) => plugins === undefined || plugins.has(type));
+    // Nobody misses a value that no plugin in force reads.
+    if (blind.length === 0) continue;
+    said.push(
+      warn(
+        `${named(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}: ${listed(blind)} cannot judge it`,
+        "turn the metrics of the server on, or name its engine by the label llm-d.ai/engine-type",
+      ),
+    );
+  }
+  if (said.length > 0 || there.length === 0) return said;
+  const ages = there.map(({ ageMs }) => ageMs ?? 0);
+  return [ok(`metrics of ${counted(there.length, "endpoint")} are fresh, the oldest ${spanText(Math.max(...ages))}`)];
+}
+
+/** What the endpoints have left. */
+export function checkLoad({ endpoints }: RunningFacts): Said[] {
+  const there = endpoints.filter(({ state }) => state !== "down");
+  if (there.length === 0) return [];
+  const said: Said[] = [];
+  const full = there.filter(({ kvUsage }) => kvUsage !== null && kvUsage > FULL);
+  if (full.length > 0)
+    said.push(
+      warn(
+        `the KV cache of ${named(full.map(({ id, kvUsage }) => `${id} (${Math.round(kvUsage! * 100)} %)`))} is nearly full: requests wait or are computed again`,
+        "add servers, or shorten prompts and answers",
+      ),
+    );
+  const waiting = there.filter((endpoint) => (endpoint.waiting ?? 0) > 0);
+  if (waiting.length === there.length)
+    said.push(warn(`requests wait at every endpoint that is not down: ${sum(there, "waiting")} in all`, "add servers"));
+  if (said.length > 0) return said;
+  const most = Math.max(0, ...there.map(({ kvUsage }) => kvUsage ?? 0));
+  return [
+    ok(
+      `${grouped(sum(there, "inFlight"))} in flight, ${grouped(sum(there, "waiting"))} waiting, the fullest KV cache at ${Math.round(most * 100)} %`,
+    ),
+  ];
+}
+
+/** Servers as this machine sees them. The gateway may have another way to them, so silence is no failure here. */
+export function checkServers({ servers }: InstallationFacts): Said[] {
+  if (servers === undefined || servers.size === 0) return [];
+  const silent = [...servers].filter(([, { problem }]) => problem !== undefined);
+  if (silent.length === 0) return [ok(`${counted(servers.size, "server")} of the endpoints answer this machine`)];
+  return [
+    warn(
+      `${named(silent.map(([hostPort, { problem }]) => `${hostPort} (${problem})`))} does not answer this machine`,
+      "run sluice doctor where the gateway runs, or see the network between",
+    ),
+  ];
+}
+
+/** Versions that differ between the servers of one model. */
+export function checkVersions({ running, servers }: InstallationFacts): Said[] {
+  if (typeof running === "string" || servers === undefined) return [];
+  const byModel = new Map<string, Map<string, string[]>>();
+  for (const { id, hostPort, models } of running.endpoints) {
+    const found = servers.get(hostPort);
+    if (found?.version === undefined) continue;
+    const version = `${found.engine ?? "server"} ${found.version}`;
+    for (const model of models ?? []) {
+      const versions = byModel.get(model) ?? new Map<string, string[]>();
+      byModel.set(model, versions.set(version, [...(versions.get(version) ?? []), id]));
+    }
+  }
+  const mixed = [...byModel].filter(([, versions]) => versions.size > 1);
+  if (mixed.length > 0)
+    return mixed
+      .slice(0, MAX_NAMED)
+      .map(([model, versions]) =>
+        warn(
+          `the servers of ${model} differ: ${[...versions].map(([version, ids]) => `${version} on ${named(ids)}`).join("; ")}`,
+          "bring them to one version: answers and speed may differ",
+        ),
+      );
+  return byModel.size === 0 ? [] : [ok("the servers of each model have one version")];
+}
+
+/** Clocks of gateway, servers and Redis beside the one of this machine. */
+export function checkClocks({ running, servers, file }: InstallationFacts): Said[] {
+  const clocks = [
+    ...(typeof running === "string" ? [] : [{ name: "the gateway", skew: running.skew }]),
+    ...[...(servers ?? [])].map(([name, { skew }]) => ({ name, skew })),
+    ...(file?.redis === undefined ? [] : [{ name: `Redis ${file.redis.server}`, skew: file.redis.skew }]),
+  ].filter(({ skew }) => skew !== undefined);
+  const wrong = clocks.filter(({ skew }) => provenSkew(skew!) > MAX_SKEW);
+  if (wrong.length > 0)
+    return [
+      warn(
+        `the clocks of ${named(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from this machine: expiries of keys and tokens and times in logs mislead`,
+        "set the clocks by NTP",
+      ),
+    ];
+  return clocks.length === 0 ? [] : [ok(`${counted(clocks.length, "clock")} agree with this machine`)];
+}
+
+function sum(endpoints: readonly EndpointFacts[], name: "waiting" | "inFlight"): number {
+  return endpoints.reduce((total, endpoint) => total + (endpoint[name] ?? 0), 0);
+}
+
+function named(names: readonly string[]): string {
+  const more = names.length - MAX_NAMED;
+  return more > 0 ? `${names.slice(0, MAX_NAMED).join(", ")} and ${counted(more, "more", "more")}` : listed(names);
+}

@@ -1,0 +1,221 @@
+import { counted, grouped, listed } from "../../base/document/words.ts";
+import { FULL } from "./endpoint-checks.ts";
+import type { InstallationFacts, RunningFacts } from "./facts.ts";
+import { fail, ok, type Said, warn } from "./finding.ts";
+import { DAY, spanText } from "./span-text.ts";
+
+const MIB = 2 ** 20;
+/** Seconds that the event loop may stand still before answers are noticeably late. A start alone may take longer: no failure. */
+const SLOW_LOOP = 0.25;
+/** Milliseconds before the end of a certificate or key. */
+const SOON = 14 * DAY;
+const NEXT = 2 * DAY;
+/** Milliseconds that a gateway may need to read a changed file. */
+const RELOAD = 10_000;
+/** Permission bits of others: any, and those that write. */
+const OTHERS = 0o077;
+const OTHERS_WRITE = 0o022;
+const MAX_NAMED = 8;
+
+/** Whether the admin port answers. */
+export function checkAdmin({ running, admin }: InstallationFacts): Said[] {
+  if (typeof running !== "string") return [ok(`the admin port answers at ${admin}`)];
+  return [fail(running, "start the gateway, or give its admin port with --admin")];
+}
+
+/** The version of the process beside the one of this command. */
+export function checkVersion({ running, cli }: InstallationFacts): Said[] {
+  if (typeof running === "string") return [];
+  const { version } = running;
+  if (version === cli) return [ok(`the gateway and this command are ${cli}`)];
+  return [
+    warn(
+      `the gateway is ${version ?? "of an unknown version"}, this command is ${cli}`,
+      "restart the gateway, or use the command of its version",
+    ),
+  ];
+}
+
+export function checkReady({ ready, because }: RunningFacts): Said[] {
+  if (ready) return [ok("the gateway is ready")];
+  return [
+    fail(`the gateway is not ready: ${because ?? "it gives no reason"}`, "see its log: the cause is an error line"),
+  ];
+}
+
+/** File descriptors, byte budget, event loop. */
+export function checkHeadroom({ gauges }: RunningFacts): Said[] {
+  const said: Said[] = [];
+  const { openFiles, maxFiles, bodyBytes, bodyLimit, bodiesPaused = 0, eventLoopLag, memory } = gauges;
+  if (openFiles !== undefined && maxFiles !== undefined && maxFiles > 0 && openFiles > maxFiles * FULL)
+    said.push(
+      fail(
+        `${grouped(openFiles)} of ${grouped(maxFiles)} file descriptors are open: new connections fail soon`,
+        "raise the limit (ulimit -n, LimitNOFILE), or find the clients that keep connections",
+      ),
+    );
+  if (bodiesPaused > 0)
+    said.push(
+      warn(
+        `${counted(bodiesPaused, "request body", "request bodies")} wait for memory`,
+        "raise bodies.budget, or find the slow clients: see docs/operate/bodies.md",
+      ),
+    );
+  else if (bodyBytes !== undefined && bodyLimit !== undefined && bodyLimit > 0 && bodyBytes > bodyLimit * FULL)
+    said.push(
+      warn(`bodies use ${Math.round((bodyBytes / bodyLimit) * 100)} % of their byte budget`, "raise bodies.budget"),
+    );
+  if (eventLoopLag !== undefined && eventLoopLag > SLOW_LOOP)
+    said.push(
+      warn(
+        `the event loop stood still for ${spanText(eventLoopLag * 1000)}: every request waited as long`,
+        "if it happens again after the start, give the gateway a core of its own, or run a second gateway",
+      ),
+    );
+  if (said.length > 0) return said;
+  const parts = [
+    ...(openFiles === undefined || maxFiles === undefined
+      ? []
+      : [`${grouped(openFiles)} of ${grouped(maxFiles)} file descriptors`]),
+    ...(bodyBytes === undefined || bodyLimit === undefined
+      ? []
+      : [`${grouped(bodyBytes / MIB)} of ${grouped(bodyLimit / MIB)} MiB for bodies`]),
+    ...(eventLoopLag === undefined ? [] : [`event loop at most ${spanText(eventLoopLag * 1000)} late`]),
+    ...(memory === undefined ? [] : [`${grouped(memory / MIB)} MiB of memory`]),
+  ];
+  return parts.length === 0 ? [] : [ok(parts.join(", "))];
+}
+
+/** The configuration in force beside the one on disk. */
+export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
+  const said: Said[] = [];
+  if (file?.problem !== undefined)
+    said.push(fail(`${file.path} cannot be used: ${file.problem}`, "correct it; the next start would fail"));
+  if (typeof running === "string")
+    return said.length > 0 || file === undefined ? said : [ok(`${file.path} can be used`)];
+  const { gauges, endpoints } = running;
+  if (gauges.fileRefused === 1)
+    said.push(
+      fail("the gateway refused its changed gateway file: the old one is in force", "run sluice validate on the file"),
+    );
+  if (gauges.configRefused === 1)
+    said.push(
+      fail("the gateway refused a changed picker configuration: the old one is in force", "run sluice validate on it"),
+    );
+  if (gauges.limitsRefused === 1)
+    said.push(
+      fail("the gateway refused its changed limits: the old ones are in force", "read the error line in its log"),
+    );
+  if ((gauges.fileRestartKeys ?? 0) > 0)
+    said.push(
+      warn(
+        `${counted(gauges.fileRestartKeys!, "changed key")} of the gateway file take effect only at the next start`,
+        "restart the gateway; its log names the keys",
+      ),
+    );
+  const started = gauges.startedAt === undefined ? undefined : gauges.startedAt * 1000;
+  const changed = file?.changedAt;
+  const isUnread =
+    changed !== undefined &&
+    started !== undefined &&
+    changed > started &&
+    now - changed > RELOAD &&
+    gauges.fileReloads === 0;
+  const follows = gauges.fileReloads !== undefined;
+  if (file !== undefined && !follows)
+    said.push(warn(`the gateway runs without --config: ${file.path} has no effect on it`, "start it with --config"));
+  else if (isUnread && file!.problem === undefined)
+    said.push(
+      warn(
+        `${file!.path} changed ${spanText(now - changed)} ago, and the gateway has read no change`,
+        "see whether the gateway was started with this file, or restart it",
+      ),
+    );
+  const drift =
+    file?.endpoints === undefined
+      ? []
+      : differing(
+          file.endpoints,
+          endpoints.map(({ hostPort }) => hostPort),
+        );
+  if (drift.length > 0 && gauges.fileRefused !== 1)
+    said.push(
+      warn(
+        `the endpoints of ${file!.path} and of the gateway differ: ${few(drift)}`,
+        "see whether the gateway uses this file",
+      ),
+    );
+  if (said.length > 0) return said;
+  return file === undefined
+    ? [ok("no configuration is refused")]
+    : [ok(`${file.path} can be used, and nothing of it is refused`)];
+}
+
+/** The members of one list that the other has not. */
+function differing(one: readonly string[], other: readonly string[]): string[] {
+  return [...one.filter((name) => !other.includes(name)), ...other.filter((name) => !one.includes(name))];
+}
+
+export function checkCertificates({ file, now }: InstallationFacts): Said[] {
+  if (file === undefined || file.certificates.length === 0) return [];
+  const said = file.certificates.flatMap(({ path, problem, ends }) => {
+    if (problem !== undefined)
+      return [warn(`${path} cannot be read: ${problem}`, "run sluice doctor as the user of the gateway")];
+    return endOf(`the certificate ${path}`, ends, now, "renew it; the gateway follows the file");
+  });
+  return said.length > 0
+    ? said
+    : [ok(`${counted(file.certificates.length, "certificate")} valid for 14 days at least`)];
+}
+
+/** The keys file: who can change it, and which keys end soon. */
+export function checkKeys({ file, now }: InstallationFacts): Said[] {
+  const keys = file?.keys;
+  if (keys === undefined) return [];
+  if (keys.problem !== undefined)
+    return [fail(`${keys.path} cannot be used: ${keys.problem}`, "correct it with sluice keys")];
+  const said: Said[] = [];
+  const mode = keys.mode ?? 0;
+  const octal = (mode & 0o777).toString(8).padStart(3, "0");
+  if ((mode & OTHERS_WRITE) !== 0)
+    said.push(fail(`${keys.path} has the mode ${octal}: others can add keys`, `chmod 600 ${keys.path}`));
+  else if ((mode & OTHERS) !== 0)
+    said.push(warn(`${keys.path} has the mode ${octal}: others can read names and hashes`, `chmod 600 ${keys.path}`));
+  const ending = keys.keys.flatMap(({ name, expires }) => {
+    if (expires === undefined || expires - now > SOON) return [];
+    return [`${name} (${expires <= now ? "expired" : `in ${spanText(expires - now)}`})`];
+  });
+  if (ending.length > 0)
+    said.push(warn(`keys end: ${few(ending)}`, "rotate or extend them with sluice keys, and tell their users"));
+  if (keys.keys.length === 0) said.push(warn(`${keys.path} has no key that counts`, "make one with sluice keys add"));
+  return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none ends within 14 days`)];
+}
+
+export function checkRedis({ running, file }: InstallationFacts): Said[] {
+  const shared = typeof running === "string" ? undefined : running.gauges.limitsShared;
+  const said: Said[] = [];
+  if (shared === 0)
+    said.push(
+      fail(
+        "the gateway does not reach Redis: it counts limits alone",
+        "start Redis, or see the way from the gateway to it",
+      ),
+    );
+  const redis = file?.redis;
+  if (redis?.problem !== undefined)
+    said.push(warn(`Redis ${redis.server} does not answer this machine: ${redis.problem}`, "see whether it runs"));
+  if (said.length > 0) return said;
+  return shared === 1 || redis !== undefined ? [ok("Redis answers")] : [];
+}
+
+function endOf(what: string, ends: number | undefined, now: number, todo: string): Said[] {
+  if (ends === undefined || ends - now > SOON) return [];
+  if (ends <= now) return [fail(`${what} ended ${spanText(now - ends)} ago: clients refuse it`, todo)];
+  const says = `${what} ends in ${spanText(ends - now)}`;
+  return [ends - now < NEXT ? fail(says, todo) : warn(says, todo)];
+}
+
+function few(names: readonly string[]): string {
+  const more = names.length - MAX_NAMED;
+  return more > 0 ? `${names.slice(0, MAX_NAMED).join(", ")} and ${counted(more, "more", "more")}` : listed(names);
+}

@@ -8,9 +8,10 @@ export interface Outcome {
   readonly stream: boolean;
   readonly start: number;
   readonly end: number;
+  /** 0 = no answer began. */
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** "" = the answer is whole and right. */
+  /** "" = the answer is whole and right, or the client did not wait for one. */
   readonly problem: string;
   /** The beginning of a refusal. */
   readonly text: string;
@@ -62,6 +63,7 @@ export function verdict(outcome: Outcome, faults: Faults): string | undefined {
   const { caller, start, end, status, problem } = outcome;
   const ends = faults.ends.get(caller);
   if (status === 200 && problem === "") return ends !== undefined && start > ends.until ? undefined : "answered";
+  if (status === 0 && problem === "") return "answered";
   const error = errorIn(outcome.text);
   switch (status) {
     case 200: {

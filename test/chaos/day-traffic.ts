@@ -125,8 +125,8 @@ export class DayTraffic {
       leaving: kind.leaving,
     });
     const { status, headers, text } = reply;
-    // Refusals of keys are told once in a second only. Of an upload that breaks off a gateway may have seen nothing.
-    if (status !== 0 && status !== 401) this.answered[gateway]!.add(id);
+    // A list that the gateway makes itself has no line. Refusals of keys are told once in a second only. Of an upload that breaks off a gateway may have seen nothing.
+    if (!kind.models && status !== 0 && status !== 401) this.answered[gateway]!.add(id);
     const what = { caller: caller.name, model, kind: kind.name, stream: kind.stream };
     const problem = problemOf(reply, kind, model);
     const times = { start, end: Date.now() };

@@ -176,7 +176,9 @@ export class DayGateway {
     return {
       endpoints: (await this.endpoints()).reduce((sum, { inFlight }) => sum + inFlight.requests, 0),
       limits: rules.flatMap(({ counters }) => counters).reduce((sum, { inFlight }) => sum + inFlight.here, 0),
-      bytes: await this.sample("sluice_body_budget_bytes"),
+      bytes:
+        (await this.sample('sluice_body_budget_bytes{pool="main"}')) +
+        (await this.sample('sluice_body_budget_bytes{pool="small"}')),
     };
   }
 

@@ -277,22 +277,6 @@ export async function liveThroughADay(hourMs: number): Promise<void> {
       const over = begun + hour * hourMs;
       await events[hour]?.();
       await traffic.round();
-      if (process.env["DAY_TELL"])
-        for (const o of book.open.filter((o) => verdict(o, faults) === undefined).slice(0, 6))
-          tell(
-            JSON.stringify({
-              ...o,
-              headers: undefined,
-              pod: o.headers["x-inference-pod"],
-              gw: o.headers["x-gateway-error"],
-              d: faults.kills.map((k) => [k.server, k.from - o.start, k.gone - o.start]),
-              e: faults.ends.get(o.caller),
-            }),
-          );
-      if (process.env["DAY_TELL"])
-        tell(
-          `hour ${hour} at ${((performance.now() - begun) / 1000).toFixed(1)} s: ${traffic.sent} sent, ${book.open.length} open, ${book.open.filter((o) => verdict(o, faults) === undefined).length} unexplained`,
-        );
       await poll(
         `the end of hour ${hour}`,
         async () => {
@@ -319,11 +303,7 @@ export async function liveThroughADay(hourMs: number): Promise<void> {
       `${HOURS} hours in ${minutes.toFixed(1)} minutes: ${[...tally].map(([why, n]) => `${n} ${why}`).join("; ")}; ${unexplained.length} unexplained`,
     );
     expect(unexplained.slice(0, 20)).toEqual([]);
-    for (const cause of [
-      "the key has ended",
-      "above the limit",
-      "no server of the model",
-    ])
+    for (const cause of ["the key has ended", "above the limit", "no server of the model"])
       expect([cause, (tally.get(cause) ?? 0) > 0]).toEqual([cause, true]);
 
     // The limits held.

@@ -181,9 +181,9 @@ export function rivals(): readonly Subject[] {
   ];
 }
 
-/** Ends a subject. */
+/** Ends a subject. SIGKILL comes second: the workers of nginx outlive a master that cannot end them. */
 export async function stop({ processes }: Running): Promise<void> {
-  await Promise.all(processes.map((process) => process.stop("SIGKILL")));
+  await Promise.all(processes.map((process) => process.stop("SIGTERM", 5000).catch(() => process.stop("SIGKILL"))));
 }
 
 /** Starts the model servers on core 1. @returns their port */

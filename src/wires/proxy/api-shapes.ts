@@ -1,3 +1,5 @@
+import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
+
 /**
  * The API whose clients read an answer of the proxy. Each client library looks for the message of an error, and for the id of the
  * request, in its own place.
@@ -12,7 +14,7 @@ export type ApiShape =
 
 /** The header that every client of Anthropic's API sends, and the one in which it looks for the id of its request. */
 export const ANTHROPIC_VERSION = "anthropic-version";
-export const ANTHROPIC_ID = "request-id";
+const ANTHROPIC_ID = "request-id";
 
 const MESSAGES = /\/messages(?:\/[^?]*)?$/;
 
@@ -73,12 +75,19 @@ export function forAnthropic(answer: WholeAnswer): WholeAnswer {
   const { status, headers } = answer;
   const id = headerIn(headers, "x-request-id");
   const more = id === undefined ? headers : [...headers, ANTHROPIC_ID, id];
+  if (status < 400) return { ...answer, headers: more };
   // The proxy itself has written the body.
-  const { error } = JSON.parse(answer.body.toString()) as { error?: OwnError };
-  if (status < 400 || error === undefined) return { ...answer, headers: more };
+  const { error } = JSON.parse(answer.body.toString()) as { error: OwnError };
   const body = Buffer.from(JSON.stringify(anthropicError(error, status, id)));
   const at = more.indexOf("content-length") + 1;
   return { status, headers: more.map((text, i) => (i === at ? String(body.length) : text)), body };
+}
+
+/** Adds the id of a request to the headers of a model server's answer, where the client looks for it. */
+export function addRequestId(headers: HeaderList, target: string, id: string, generated: boolean): void {
+  // A client that sent no id gets the id for /debug/decisions.
+  if (generated && headers.get(HEADER.requestId) === undefined) headers.add(HEADER.requestId, id);
+  if (apiShapeOf(target) === "anthropic" && headers.get(ANTHROPIC_ID) === undefined) headers.add(ANTHROPIC_ID, id);
 }
 
 function headerIn(headers: readonly string[], name: string): string | undefined {

@@ -42,6 +42,24 @@ function later() {
   return { authenticate, resolve, asked: () => asked };
 }
 
+describe("an internal error before there is an exchange", () => {
+  const broken = () => {
+    throw new Error("broken");
+  };
+
+  it.each([
+    ["the door", { authenticate: broken }],
+    ["an own answer", { ownAnswer: broken }],
+    ["an own answer after a late verdict", { authenticate: async () => CALLER, ownAnswer: broken }],
+  ])("of %s gets 500, is reported, and ends nothing else", async (_part, options) => {
+    const errors: unknown[] = [];
+    await harness.start({}, { ...options, onError: (error) => errors.push(error) });
+    const answers = await Promise.all([harness.ask(post("{}")), harness.ask(post("{}"))]);
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 500 [\s\S]*broken/);
+    expect(errors).toHaveLength(2);
+  });
+});
+
 describe("the door of the proxy", () => {
   it("tells the exchange who sends the request", async () => {
     const { callers } = await start(() => CALLER);

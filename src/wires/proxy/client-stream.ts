@@ -66,8 +66,16 @@ export abstract class ClientStream implements ClientSide, Timed {
   /** Gives up the answer, which the client does not read. */
   protected abstract giveUp(): void;
 
-  /** Answers the request, or opens its exchange. */
+  /** Answers the request, or opens its exchange. An error of sluice ends this request alone. */
   begin(): void {
+    try {
+      this.#begin();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #begin(): void {
     const { cors, deadlines, limits, allowUnderscores } = this.services;
     deadlines.add(this);
     this.#cors = cors?.headersFor(this.lines.raw);
@@ -86,10 +94,7 @@ export abstract class ClientStream implements ClientSide, Timed {
     const verdict = this.services.authenticate?.(head);
     // Until the promise is settled, nobody reads the body, so node stops reading the connection.
     if (verdict instanceof Promise)
-      verdict.then(
-        (found) => this.#recognised(head, found),
-        (error: unknown) => this.#failed(error),
-      );
+      verdict.then((found) => this.#recognised(head, found)).catch((error: unknown) => this.#failed(error));
     else this.#recognised(head, verdict);
   }
 
@@ -115,7 +120,9 @@ export abstract class ClientStream implements ClientSide, Timed {
   /** An internal error of sluice, before there was an exchange. */
   #failed(error: unknown): void {
     this.services.onError(error);
-    if (!this.gone) this.#refuse(new Rejection("internal", messageOf(error)));
+    if (this.gone) return;
+    if (this.headWritten) this.giveUp();
+    else this.#refuse(new Rejection("internal", messageOf(error)));
   }
 
   get peer(): string {

@@ -21,8 +21,8 @@ async function asked(origins: readonly string[], request: string, options: Parti
   return { text, values, served: model.requests.length };
 }
 
-function preflight(origin: string, headers = "authorization, content-type"): string {
-  return `OPTIONS /v1/chat/completions HTTP/1.1\r\nhost: gw\r\norigin: ${origin}\r\naccess-control-request-method: POST\r\naccess-control-request-headers: ${headers}\r\nconnection: close\r\n\r\n`;
+function preflight(origin: string, headers = "authorization, content-type", path = "/v1/chat/completions"): string {
+  return `OPTIONS ${path} HTTP/1.1\r\nhost: gw\r\norigin: ${origin}\r\naccess-control-request-method: POST\r\naccess-control-request-headers: ${headers}\r\nconnection: close\r\n\r\n`;
 }
 
 function get(origin: string, path = "/v1/models"): string {
@@ -30,6 +30,12 @@ function get(origin: string, path = "/v1/models"): string {
 }
 
 describe("CORS", () => {
+  it("a preflight of Anthropic's API, which has no body, is answered like any other", async () => {
+    const { text, values } = await asked([OWN], preflight(OWN, "x-api-key, anthropic-version", "/v1/messages"));
+    expect(text).toMatch(/^HTTP\/1\.1 204 /);
+    expect(values("access-control-allow-origin")).toEqual([OWN]);
+  });
+
   it("the gateway itself answers a preflight, and asks for no key", async () => {
     const nobody = { authenticate: () => new Rejection("bad_request", "no key") };
     const { text, values, served } = await asked([OWN], preflight("https://Chat.example"), nobody);

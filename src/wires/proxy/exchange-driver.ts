@@ -2,10 +2,9 @@ import type { Dispatcher } from "undici";
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import { HEADER } from "../../base/inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
-import { ANTHROPIC_ID, apiShapeOf } from "./api-shapes.ts";
+import { addRequestId, apiShapeOf } from "./api-shapes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
@@ -261,11 +260,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
     // The length changes: a restored model name seldom has the length of the name that it replaces.
     const resized = this.#exchange!.rewritesResponse && !bodyless;
     const headers = changedHeaders(head.headers, set, resized);
-    // A client that sent no id gets the id for /debug/decisions.
-    if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
-      headers.add(HEADER.requestId, this.#exchange!.requestId);
-    if (apiShapeOf(this.#head.path) === "anthropic" && headers.get(ANTHROPIC_ID) === undefined)
-      headers.add(ANTHROPIC_ID, this.#exchange!.requestId);
+    const { requestId, requestIdGenerated } = this.#exchange!;
+    addRequestId(headers, this.#head.path, requestId, requestIdGenerated);
     this.#client.writeHead({ ...head, headers, contentLength: resized ? -1 : head.contentLength }, bodyless);
   }
 

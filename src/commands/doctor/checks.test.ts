@@ -80,7 +80,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "a model on one server",
     endpoints(endpoint("a"), endpoint("b", { models: ["other"] })),
-    ...(["models", "warn", /one server alone serves m and other/] as const),
+    ...(["models", "warn", /one server alone serves each of m and other/] as const),
   ],
   [
     "a model whose second server is down",

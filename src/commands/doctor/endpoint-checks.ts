@@ -70,7 +70,7 @@ export function checkModels({ endpoints }: RunningFacts): Said[] {
   if (single.length > 0)
     said.push(
       warn(
-        `one server alone serves ${named(single)}: when it fails, nothing answers`,
+        `one server alone serves ${single.length > 1 ? "each of " : ""}${named(single)}: when it fails, nothing answers`,
         "add a second server of the model",
       ),
     );

@@ -229,9 +229,9 @@ describe("the table of counters", () => {
       clock.advance(1);
     }
     expect(left).toHaveLength(200 - 14);
-    expect(left.every((line) => /^key=key id-invented\d+ true$/.test(line))).toBe(true);
-    expect([...table.counters.values()].map(({ name }) => name)).toContain("key=key id-full");
-    expect([...table.counters.values()].map(({ name }) => name)).toContain("key=key id-runs");
+    expect(left.every((line) => /^key=invented\d+ true$/.test(line))).toBe(true);
+    expect([...table.counters.values()].map(({ name }) => name)).toContain("key=full");
+    expect([...table.counters.values()].map(({ name }) => name)).toContain("key=runs");
   });
 
   it("forgets idle counters as others come, not those of the same request", () => {

@@ -107,7 +107,9 @@ export class QuotaTable implements Quotas {
       const named = client;
       const id = rule.counterId(named, targetModel);
       counters.push(
-        this.counters.of(id, rule.name, rule.limits, now, counters, () => rule.counterName(named, targetModel)),
+        this.counters.of(id, rule.name, rule.limits, now, counters, () =>
+          rule.counterName(caller?.name ?? named, targetModel),
+        ),
       );
       rules.push(rule);
       countsTokens ||= rule.limits.tokensPerMinute !== undefined;

@@ -48,7 +48,7 @@ export class Rule {
     return id;
   }
 
-  /** The counter for people. */
+  /** The counter for people. @param client the name of the key, or the address */
   counterName(client: string, target: string): string {
     if (this.#key !== "*" && this.#model !== "*") return this.name;
     return ruleName({

@@ -90,8 +90,13 @@ describe("the packed package, installed elsewhere", () => {
   });
 
   it("loads every Lua script from beside the module that runs it", async () => {
-    const dist = join(home, "node_modules", "sluice", "dist", "async");
-    const modules = ["brokers/redis-sortedset/scripts.js", "brokers/redis-pubsub/retry-set.js", "gates/quota-store.js"];
+    const dist = join(home, "node_modules", "sluice", "dist");
+    const modules = [
+      "async/brokers/redis-sortedset/scripts.js",
+      "async/brokers/redis-pubsub/retry-set.js",
+      "async/gates/quota-store.js",
+      "picker/limits/shared-limits.js",
+    ];
     const sources: string[] = [];
     for (const module of modules)
       for (const found of Object.values((await import(join(dist, module))) as Record<string, unknown>).flat())

@@ -28,6 +28,8 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   bad_request:
     "The request cannot be read: the body is not JSON, or a member that its API needs is missing or has the wrong type. The detail names the member. Correct the request.",
   model_missing: "The body names no model. Set `model`.",
+  over_token_limit:
+    "The prompt alone has more tokens than a limit allows in a minute, so waiting does not help. The detail names the limit. Send a shorter prompt, or raise the limit; [quotas.md](../use/quotas.md) says how tokens are estimated.",
   no_parser:
     "No parser knows the path of the request. Correct the path, or configure a parser for it; [plugins.md](plugins.md) lists the parsers.",
   key_missing:
@@ -52,6 +54,12 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The request has the header `prefer: if-available`, and the chosen endpoint holds no beginning of the prompt. Send the request without the header, or where the prompt is computed first.",
   too_large:
     "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
+  rate_limited_requests:
+    "The key, the model or both have had as many requests in a minute as their limit allows. `retry-after` and `retry-after-ms` say when the request fits; official OpenAI clients wait and try again on their own. [quotas.md](../use/quotas.md) has the rules.",
+  rate_limited_tokens:
+    "The same as [rate_limited_requests](#rate_limited_requests) for tokens. Prompts and answers count together; a request reserves what its answer will probably need.",
+  rate_limited_in_flight:
+    "The key, the model or both have as many requests in flight as their limit allows. Wait for one to end, or try again after `retry-after`.",
   saturated:
     "The endpoints are saturated beyond the limit for the priority or the criticality of the request, or the queue of its priority is full. Try again later, add endpoints, or raise the priority.",
   no_target:

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, vi } from "vitest";
 import type { Broker } from "../../src/async/brokers/broker.ts";
 import type { Producer } from "../../src/async/brokers/queue-client.ts";
-import { connectRedis } from "../../src/async/brokers/redis/connection.ts";
 import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
 import { redisQueueInspector } from "../../src/async/brokers/redis-sortedset/inspector.ts";
 import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
 import type { RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
+import { connectRedis } from "../../src/base/redis/connection.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { brokerCases } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
@@ -15,7 +15,7 @@ import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { clockAhead, setAhead } from "./server-clock.ts";
 
-vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
+vi.mock(import("../../src/base/redis/script.ts"), async (original) => {
   const { scriptsOnAClockAhead } = await import("./server-clock.ts");
   return scriptsOnAClockAhead(await original());
 });

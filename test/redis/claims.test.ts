@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Broker, Claim } from "../../src/async/brokers/broker.ts";
-import type { Redis } from "../../src/async/brokers/redis/connection.ts";
 import { FENCED, MOVE, SETTLE } from "../../src/async/brokers/redis-sortedset/scripts.ts";
 import { SettleBatch } from "../../src/async/brokers/redis-sortedset/settle-batch.ts";
 import type { RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
+import type { Redis } from "../../src/base/redis/connection.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { connectRedis, type Redis, type RedisOptions } from "../../src/async/brokers/redis/connection.ts";
-import { redisScript } from "../../src/async/brokers/redis/script.ts";
-import type { RedisConnection } from "../../src/async/brokers/settings.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { selfSignedPair } from "../../src/base/grpc/tls.ts";
+import type { RedisConnection } from "../../src/base/redis/address.ts";
+import { connectRedis, type Redis, type RedisOptions } from "../../src/base/redis/connection.ts";
+import { redisScript } from "../../src/base/redis/script.ts";
 import type { Span, Tracing } from "../../src/base/telemetry/tracing.ts";
 import { clientAuthority } from "../support/certificates.ts";
 import { poll } from "../support/poll.ts";

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Broker, Claim, Settlement, SettleOutcome } from "../../src/async/brokers/broker.ts";
-import type { Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
 import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
+import type { Redis } from "../../src/base/redis/connection.ts";
 import { poll } from "../support/poll.ts";
 import type { TestProcess } from "../support/process.ts";
 import { type RedisOptions, type RunningRedis, startRedis } from "../support/redis.ts";

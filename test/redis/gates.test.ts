@@ -16,7 +16,7 @@ import { ROOT, TestProcess } from "../support/process.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { setAhead } from "./server-clock.ts";
 
-vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
+vi.mock(import("../../src/base/redis/script.ts"), async (original) => {
   const { scriptsOnAClockAhead } = await import("./server-clock.ts");
   return scriptsOnAClockAhead(await original());
 });

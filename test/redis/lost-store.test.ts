@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Broker, Claim, Settlement, SettleOutcome } from "../../src/async/brokers/broker.ts";
 import { parseResult } from "../../src/async/brokers/messages/result.ts";
-import type { Redis } from "../../src/async/brokers/redis/connection.ts";
+import type { Redis } from "../../src/base/redis/connection.ts";
 import { poll } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
 import { RedisPair } from "../support/redis-pair.ts";

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
-import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisPubSubBroker } from "../../src/async/brokers/redis-pubsub/broker.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
+import { connectRedis, type Redis } from "../../src/base/redis/connection.ts";
 import { type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";

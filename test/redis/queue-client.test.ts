@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisQueueClient } from "../../src/async/brokers/redis-sortedset/queue-client.ts";
+import type { Redis } from "../../src/base/redis/connection.ts";
 import { queueClientCases } from "../support/brokers/queue-client.cases.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { at, deps, direct, settingsOf, started } from "./setup.ts";

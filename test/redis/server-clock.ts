@@ -1,10 +1,10 @@
 /** Milliseconds by which the clock that the scripts see is ahead of the server's. */
 const CLOCK_AHEAD = "test:clock-ahead";
 
-type ScriptModule = typeof import("../../src/async/brokers/redis/script.ts");
+type ScriptModule = typeof import("../../src/base/redis/script.ts");
 
 /**
- * What a test puts in the place of `src/async/brokers/redis/script.ts`: nobody can set the clock of a server that runs, so
+ * What a test puts in the place of `src/base/redis/script.ts`: nobody can set the clock of a server that runs, so
  * its scripts look at another one, which {@link setAhead} sets.
  */
 export function scriptsOnAClockAhead({ redisScript, readScript }: ScriptModule): Pick<ScriptModule, "readScript"> {

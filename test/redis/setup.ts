@@ -2,12 +2,13 @@ import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/br
 import type { ResultMessage } from "../../src/async/brokers/messages/message.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
 import type { Producer } from "../../src/async/brokers/queue-client.ts";
-import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
 import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
-import type { QueueSettings, RedisConnection, RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
+import type { QueueSettings, RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
+import type { RedisConnection } from "../../src/base/redis/address.ts";
+import { connectRedis, type Redis } from "../../src/base/redis/connection.ts";
 import { type LogFields, type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";

@@ -17,6 +17,7 @@ export const EMPTY_VIEWS: AdminViews = {
   fullDecisions: () => [],
   pluginStates: () => ({}),
   models: () => ({}),
+  limits: () => undefined,
   queues: () => undefined,
   picture: () => ({ data: "", mark: 0 }),
 };

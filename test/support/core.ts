@@ -29,6 +29,7 @@ import type { Wire } from "../../src/picker/exchange/wire.ts";
 import { FlowControl } from "../../src/picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../src/picker/flowcontrol/legacy-admission.ts";
 import type { FlowControlSettings } from "../../src/picker/flowcontrol/settings.ts";
+import type { Quotas } from "../../src/picker/limits/quotas.ts";
 import { described, type MemberDescription } from "../../src/picker/scheduling/build.ts";
 import { Scheduler } from "../../src/picker/scheduling/scheduler.ts";
 import type { PoolEndpoint } from "../../src/pool/endpoints/pool-endpoint.ts";
@@ -100,6 +101,7 @@ export class TestCore {
   /** For exchanges opened from now on. */
   tracing: Tracing | undefined;
   requestLog: RequestLog | undefined;
+  quotas: Quotas | undefined;
   readonly #maxRequestBytes: number;
   readonly #decisionHeader: boolean;
 
@@ -206,6 +208,7 @@ export class TestCore {
         metrics: this.exchangeMetrics,
         tracing: this.tracing,
         log: this.requestLog,
+        quotas: this.quotas,
         budget: this.budget,
         bytesPerToken: this.bytesPerToken,
         maxRequestBytes: this.#maxRequestBytes,

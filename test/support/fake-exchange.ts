@@ -46,7 +46,7 @@ export interface FakePlan {
   /** Headers that plugins set on the answer. */
   readonly answerHeaders?: HeaderList;
   /** What a refusal says about the decision. */
-  readonly decisionHeaders?: HeaderList;
+  readonly ownHeaders?: HeaderList;
   /** What is left of the answer when its trailers come. */
   readonly tail?: Uint8Array;
   /** What plugins make of the complete answer. */
@@ -95,8 +95,8 @@ export class FakeExchange implements Exchange {
     return !this.answerEnded;
   }
 
-  get decisionHeaders(): HeaderList | undefined {
-    return this.#plan.decisionHeaders;
+  get ownHeaders(): HeaderList | undefined {
+    return this.#plan.ownHeaders;
   }
 
   get responseMetadata(): DynamicMetadata | undefined {

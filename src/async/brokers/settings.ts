@@ -1,4 +1,5 @@
 import type { GateSpec } from "../../base/plugin/gate.ts";
+import type { RedisConnection } from "../../base/redis/address.ts";
 
 /** A configured source of requests: a sorted set, a table, a channel or a subscription (async-processor 5.1). */
 export interface QueueSettings {
@@ -38,16 +39,6 @@ export interface PoolSettings {
   /** Most requests in flight at the same time, from 1 up. */
   readonly workers: number;
   readonly gate: GateSpec | undefined;
-}
-
-/** The connection settings of one Redis server. */
-export interface RedisConnection {
-  /** `redis://` or `rediss://`. */
-  readonly url: string;
-  /** PEM texts; undefined = the system's authorities, no client certificate. */
-  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
-  /** One span per command. */
-  readonly enableTracing: boolean;
 }
 
 interface CommonSettings {

@@ -1,7 +1,7 @@
 import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
+import { type RedisScript, readScript } from "../../base/redis/script.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { type RedisScript, readScript } from "../brokers/redis/script.ts";
 import type { GateRedis } from "./redis-parameters.ts";
 
 /** The place where the reservations of a quota are counted, for all processes together. */

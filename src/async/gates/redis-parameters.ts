@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { GateContext } from "../../base/plugin/gate.ts";
-import { parseRedisUrl } from "../brokers/redis/address.ts";
-import { connectRedis, type Redis } from "../brokers/redis/connection.ts";
-import type { RedisScript } from "../brokers/redis/script.ts";
-import type { RedisConnection } from "../brokers/settings.ts";
+import type { RedisConnection } from "../../base/redis/address.ts";
+import { parseRedisUrl } from "../../base/redis/address.ts";
+import { connectRedis, type Redis } from "../../base/redis/connection.ts";
+import type { RedisScript } from "../../base/redis/script.ts";
 import { booleanParameter, stringParameter } from "./parameters.ts";
 
 /** How a gate reaches its Redis server: the reference's `address`, and the settings for a password or TLS. */

@@ -4,11 +4,12 @@ import { HEADER } from "./headers.ts";
 /**
  * Every way in which an exchange can be refused or fail on the inference path. Each row has the HTTP status, the code for
  * people and for the label `error_code`, and whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and
- * docs/spec/decisions.md#immediate-response. `path_not_allowed` and the rows about keys are of the gateway alone.
+ * docs/spec/decisions.md#immediate-response. `path_not_allowed` and the rows about keys and limits are of the gateway alone.
  */
 export const OUTCOMES = {
   bad_request: { status: 400, code: "BadRequest" },
   model_missing: { status: 400, code: "BadRequest" },
+  over_token_limit: { status: 400, code: "BadRequest" },
   no_parser: { status: 400, code: "BadRequest" },
   key_missing: { status: 401, code: "Unauthorized" },
   key_invalid: { status: 401, code: "Unauthorized" },
@@ -24,6 +25,9 @@ export const OUTCOMES = {
   body_stalled: { status: 408, code: "RequestTimeout" },
   precondition_failed: { status: 412, code: "PreconditionFailed" },
   too_large: { status: 413, code: "PayloadTooLarge" },
+  rate_limited_requests: { status: 429, code: "RateLimited" },
+  rate_limited_tokens: { status: 429, code: "RateLimited" },
+  rate_limited_in_flight: { status: 429, code: "RateLimited" },
   saturated: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
   no_target: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
   denied: { status: 429, code: "ResourceExhausted" },

@@ -1,4 +1,5 @@
 import { FLOW_CONTROL_METRICS } from "./flow-control-metrics.ts";
+import { LIMIT_METRICS } from "./limit-metrics.ts";
 import { KUBERNETES_METRICS, POOL_METRICS } from "./pool-metrics.ts";
 import { CONFIG_METRICS, WIRE_METRICS } from "./process-metrics.ts";
 import { type FamiliesOf, type MetricRow, type MetricsRegistry, registerTable } from "./registry.ts";
@@ -15,6 +16,7 @@ const METRICS = {
   ...FLOW_CONTROL_METRICS,
   ...SCHEDULER_METRICS,
   ...WIRE_METRICS,
+  ...LIMIT_METRICS,
   ...CONFIG_METRICS,
   ...KUBERNETES_METRICS,
 } as const;

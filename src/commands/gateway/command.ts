@@ -13,9 +13,10 @@ import {
   withExplainOptions,
 } from "../common/exchange-flags.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
+import { type LimitsOptions, limitsFrom, withLimitsOptions } from "./limits-options.ts";
 import { type LogOptions, logSettingsFrom, withLogOptions } from "./log-options.ts";
 
-interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LogOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions, KeysOptions, LimitsOptions, LogOptions {
   readonly endpoints?: string;
   readonly listen: string;
   readonly admin: string;
@@ -80,7 +81,7 @@ export function gatewayCommand(): Command {
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false);
-  return withLogOptions(withExplainOptions(withBodyOptions(withKeysOptions(made)))).action(
+  return withLogOptions(withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))))).action(
     async (flags: GatewayFlags) => {
       const source = {
         configFile: flags.configFile,
@@ -125,6 +126,7 @@ export function gatewayCommand(): Command {
         learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
         debugOpen: flags.debugOpen,
         keys: await keysSettingsFrom(flags),
+        limits: limitsFrom(flags),
         bodies: bodySettingsFrom(flags),
         explain: explainSettingsFrom(flags),
         ...logSettingsFrom(flags),

@@ -40,7 +40,7 @@ describe("sluice keys", () => {
     expect(await run("add", "--name", "a", "--expires", "30d", "--models", "m1, m2")).toMatch(
       /^sk-sluice-\w{12}-[\w-]{43}\n$/,
     );
-    expect(err).toContain("is its only copy");
+    expect(err).toContain("standard output got the only copy of its secret");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const text = await readFile(file, "utf8");
     expect(text).toContain("expires: 2026-07-01T12:00:00Z");

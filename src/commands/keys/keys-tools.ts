@@ -41,7 +41,9 @@ export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
   };
   const { entry, key } = await changed(file, world, (edit) => edit.add(fields, now));
   world.out(`${key}\n`);
-  world.err(`sluice: ${file} has the key ${entry.name} (id ${entry.id}); the line above is its only copy\n`);
+  world.err(
+    `sluice: ${file} has the key ${entry.name} (id ${entry.id}); standard output got the only copy of its secret\n`,
+  );
 }
 
 /** `sluice keys list`. */
@@ -97,7 +99,7 @@ export async function rotateKey(
   const { name, previous } = rotated.entry;
   const old =
     previous === undefined ? "the old one is refused" : `the old one counts until ${timeText(previous.until)}`;
-  world.err(`sluice: the key ${name} has a new secret, and ${old}; the line above is its only copy\n`);
+  world.err(`sluice: the key ${name} has a new secret, and ${old}; standard output got the only copy\n`);
 }
 
 function changed<T extends Edited>(file: string, world: KeysWorld, change: (edit: KeysEdit) => T): Promise<T> {

@@ -11,6 +11,7 @@ import type { ModelOptions } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { BudgetSettings } from "../exchange/byte-budget.ts";
 import type { RequestLog } from "../exchange/request-log.ts";
+import type { Quotas } from "../limits/quotas.ts";
 
 /** The settings for decision records and for decisions in answers. */
 export interface ExplainSettings {
@@ -55,6 +56,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly inferenceModelMetrics?: boolean;
   /** Default: sluice traces nothing. */
   readonly tracing?: Tracing | undefined;
+  /** Absent = no limits by key and model. */
+  readonly quotas?: Quotas | undefined;
   /** Absent = requests are not logged. */
   readonly requestLog?: RequestLog | undefined;
   /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */

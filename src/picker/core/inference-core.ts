@@ -169,6 +169,7 @@ export class InferenceCore {
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       tracing: options.tracing?.on ? options.tracing : undefined,
       log: options.requestLog,
+      quotas: options.quotas,
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,

@@ -101,7 +101,11 @@ export function clientAddressOf(headers: HeaderList, known: string | undefined):
   return forwarded === undefined ? "" : addressIn(forwarded.slice(forwarded.lastIndexOf(",") + 1));
 }
 
-function addressIn(text: string): string {
+/**
+ * The address that stands for a client: of an IPv6 address the /64 network, because one client has a whole one.
+ * @param text with or without a port; "" = not an address
+ */
+export function addressIn(text: string): string {
   let address = text.trim();
   if (address.length > LONGEST) return "";
   const bracketed = /^\[([^\]]*)\](?::\d+)?$/.exec(address);

@@ -35,7 +35,7 @@ describe("the decision in the headers of the answer", () => {
       expect(core.scheduler.records.newest!.full).toBeUndefined();
     }
     for (const value of ["true", " TRUE "])
-      expect(decided(core, ["x-sluice-explain", value])[0].decisionHeaders).toBeDefined();
+      expect(decided(core, ["x-sluice-explain", value])[0].ownHeaders).toBeDefined();
   });
 
   it("is nowhere while it is switched off, and nothing is recorded in full", () => {
@@ -59,11 +59,11 @@ describe("the decision in the headers of the answer", () => {
     const core = new TestCore({ endpoints: 0, decisionHeader: true });
     const [exchange, decision] = decided(core, ASKS);
     expect(decision).toBeInstanceOf(Rejection);
-    expect(exchange.decisionHeaders?.get("x-sluice-decision-reason")).toContain("Request r was refused with 503: ");
+    expect(exchange.ownHeaders?.get("x-sluice-decision-reason")).toContain("Request r was refused with 503: ");
     const broken = core.openExchange(NO_WIRE);
     broken.requestHeaders(HeaderList.of([ASKS]), false);
     expect(broken.requestBody(Buffer.from("{"), true)).toBeInstanceOf(Rejection);
-    expect(broken.decisionHeaders).toBeUndefined();
+    expect(broken.ownHeaders).toBeUndefined();
   });
 
   it("is printable ASCII of at most 512 bytes, whatever ids hold (bound)", () => {

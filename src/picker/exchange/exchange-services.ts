@@ -4,6 +4,7 @@ import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
+import type { Quotas } from "../limits/quotas.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
@@ -21,6 +22,8 @@ export interface ExchangeServices {
   /** The queues of the configuration in force; undefined where it has no flow control. */
   readonly flowControl: () => FlowControl | undefined;
   readonly budget: ByteBudget;
+  /** The limits of keys and models. Absent: there are none. */
+  readonly quotas?: Quotas | undefined;
   /** Learns the length of tokens from answers. Absent: the process does not learn. */
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** Undefined: sluice traces nothing, and the trace headers of a client go on unchanged. */

@@ -3,6 +3,7 @@ import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts"
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
 import type { Waiter } from "../flowcontrol/flow.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
@@ -12,11 +13,12 @@ import type { BudgetHolder } from "./body-account.ts";
 import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { EndedExchange, RequestSeries } from "./exchange-metrics.ts";
+import { ExchangeQuota } from "./exchange-quota.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import { HeldBytes } from "./held-bytes.ts";
 import type { Prepared, Preparing } from "./prepare.ts";
-import { QueuePlace } from "./queue-place.ts";
+import { OVER, QueuePlace, type Waiting } from "./queue-place.ts";
 import { forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import type { RequestEntry } from "./request-log.ts";
@@ -26,13 +28,6 @@ import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
 const NOTHING = new Uint8Array(0);
-/** The decision for an exchange that is over. */
-const OVER = new Rejection("internal", "the request was over before it was decided about");
-
-interface Waiting {
-  readonly processed: Processed;
-  readonly resolve: (decision: Decision | Promise<Decision>) => void;
-}
 
 /** Gathers the body, asks for the decision, counts the exchange. */
 export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
@@ -53,6 +48,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #attempts: Attempts | undefined;
   #lesson: TokenLesson | undefined;
   #rejection: Rejection | undefined;
+  /** Undefined = there are no limits. */
+  readonly #quota: ExchangeQuota | undefined;
   #trace: ExchangeTrace | undefined;
   /** For the log of requests; undefined = there is none. */
   readonly #entry: RequestEntry | undefined;
@@ -60,14 +57,12 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
   #place: QueuePlace | undefined;
-  /** Exists while the request waits in a queue. */
-  #waiting: Waiting | undefined;
   #deciding: DecisionTrace | undefined;
   #decided = false;
   #ended = false;
   #served = false;
   responseMetadata: DynamicMetadata | undefined;
-  decisionHeaders: HeaderList | undefined;
+  #decisionHeaders: HeaderList | undefined;
 
   constructor(services: ExchangeServices, wire: Wire) {
     this.#services = services;
@@ -75,6 +70,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#held = new HeldBytes(services.budget, this);
     this.#hooks = new HookRun(services.hooks);
     this.#entry = services.log?.open(wire);
+    this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
     this.#receivedAt = services.clock.now();
   }
 
@@ -90,6 +86,10 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   get rewritesResponse(): boolean {
     return this.#restorer !== undefined;
+  }
+
+  get ownHeaders(): HeaderList | undefined {
+    return together(this.#quota?.headers(), this.#decisionHeaders);
   }
 
   get holdsResponse(): boolean {
@@ -171,7 +171,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       this.#answered();
       this.end("complete");
     }
-    return together(added, this.decisionHeaders);
+    return together(added, this.ownHeaders);
   }
 
   responseTrailers(): Uint8Array {
@@ -195,16 +195,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
       else this.#answered();
     }
-    const held = this.#response.holding;
-    if (held && chunk.length > 0 && !this.#held.tryKeep(chunk.length)) this.#response.drop();
-    const now = this.#services.clock.now();
-    const gap = this.#response.chunk(chunk, end, now);
-    // The answer was dropped or is complete: bytes that are only passed on do not count in the budget.
-    if (held && !this.#response.holding) this.#held.release();
+    const gap = this.#response.pass(chunk, end, this.#services.clock, this.#held);
     if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
-    // A second read of the clock costs as much as the rest of the handling of a chunk. So the time of one chunk in sixteen
-    // counts for all.
-    if ((this.#response.chunks & 15) === 1) this.#response.handling += 16 * (this.#services.clock.now() - now);
     const out = this.#restorer?.feed(chunk, end) ?? chunk;
     if (end) this.end("complete");
     return out;
@@ -218,6 +210,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
+    this.#quota?.settle(this.#response, cause, this.#attempts !== undefined);
     this.#place?.ended(this.#response.usage);
     if (cause === "complete")
       this.#lesson?.learn(this.#response, requestPath(this.#headers), this.#services.clock.now());
@@ -274,6 +267,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       const processed = decider.read(this.requestId, this.#headers, body, this.#wire.caller);
       if (processed instanceof Rejection) return this.#refuse(processed);
       this.#entry?.understood(processed.request);
+      const over = processed.refusal === undefined ? this.#quota?.admit(processed.request) : undefined;
+      if (over !== undefined) return this.#refuse(over, processed.request);
       const flowControl = this.#services.flowControl();
       const { request, refusal } = processed;
       if (flowControl === undefined || refusal !== undefined || !decider.mayWait(this.#subset, request))
@@ -290,9 +285,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     if (ticket instanceof Rejection) return this.#conclude({ ...processed, refusal: ticket }, undefined);
     this.#place = new QueuePlace(flowControl, ticket);
     if (!ticket.waiting) return this.#prepare(processed);
-    return new Promise((resolve) => {
-      this.#waiting = { processed, resolve };
-    });
+    return this.#place.hold(processed);
   }
 
   dispatched(): void {
@@ -310,16 +303,16 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   }
 
   #endWait(refusal?: Rejection): Waiting {
-    const waiting = this.#waiting!;
-    this.#waiting = undefined;
-    this.#trace?.waited(waiting.processed.request, this.#place!.ticket, refusal);
+    const place = this.#place!;
+    const waiting = place.leave();
+    this.#trace?.waited(waiting.processed.request, place.ticket, refusal);
     return waiting;
   }
 
   /** The request needs no decision any more. */
   #stopWaiting(): void {
     this.#preparing?.abort();
-    if (this.#waiting !== undefined) this.#place?.cancel();
+    this.#place?.cancel();
   }
 
   /** Waits for the producers that prepare, where there are any. */
@@ -348,14 +341,11 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       );
       const wait = this.#place?.wait;
       if (wait !== undefined) outcome.record.queued = wait;
-      if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
+      if (explained) this.#decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);
       this.#entry?.understood(request, outcome.record.sequence);
-      if (result instanceof Rejection) {
-        this.#refused = metrics.refused(request);
-        return this.#refuse(result);
-      }
+      if (result instanceof Rejection) return this.#refuse(result, request);
       this.#requestedStream = request.streaming;
       this.#response.expect(request);
       this.#lesson = TokenLesson.from(this.#services.bytesPerToken, request);
@@ -380,8 +370,10 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     return this.#trace === undefined ? routed : this.#trace.forwarded(routed);
   }
 
-  #refuse(rejection: Rejection): Rejection {
+  /** @param request where it was understood */
+  #refuse(rejection: Rejection, request?: InferenceRequest): Rejection {
     this.#decided = true;
+    if (request !== undefined) this.#refused = this.#services.metrics.refused(request);
     this.#rejection = rejection;
     this.#trace?.refused(rejection);
     this.releaseBody();

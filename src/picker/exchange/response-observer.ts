@@ -1,8 +1,10 @@
+import type { Clock } from "../../base/clock/clock.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
 import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
 import { MAX_OBSERVED_BODY } from "../apis/usage/json-usage.ts";
 import type { Usage, UsageReader } from "../apis/usage/usage.ts";
 import { usageReaderFor } from "../apis/usage/usage-reader.ts";
+import type { HeldBytes } from "./held-bytes.ts";
 
 /** The beginning of an event stream: a field, or a comment. No JSON begins like this. */
 const EVENT_FIELD = /^(data|event|id|retry)?:/;
@@ -118,6 +120,24 @@ export class ResponseObserver {
       this.#readerNow()?.feed(chunk);
     }
     if (end) this.finish();
+    return gap;
+  }
+
+  /**
+   * One chunk of the answer: measures it, and keeps the account of the bytes that wait for their usage.
+   * @param held the byte budget of the exchange
+   * @returns as `chunk`
+   */
+  pass(chunk: Uint8Array, end: boolean, clock: Clock, held: HeldBytes): number {
+    const { holding } = this;
+    if (holding && chunk.length > 0 && !held.tryKeep(chunk.length)) this.drop();
+    const now = clock.now();
+    const gap = this.chunk(chunk, end, now);
+    // The answer was dropped or is complete: bytes that are only passed on do not count in the budget.
+    if (holding && !this.holding) held.release();
+    // A second read of the clock costs as much as the rest of the handling of a chunk. So the time of one chunk in sixteen
+    // counts for all.
+    if ((this.chunks & 15) === 1) this.handling += 16 * (clock.now() - now);
     return gap;
   }
 

@@ -77,6 +77,8 @@ export interface Wire {
   evict(rejection: Rejection): void;
   /** The client's address as the wire knows it, apart from the headers: an IP address, perhaps with a port. */
   clientAddress?(): string | undefined;
+  /** IP address at the other end of the connection: the client's, or that of a proxy before this one. */
+  readonly peer?: string | undefined;
   /** The client that the wire has recognised; undefined where clients need no key. */
   readonly caller?: Caller | undefined;
   /** Attempts after the first one; undefined where the wire makes none. */
@@ -123,10 +125,10 @@ export interface Exchange {
   /** The proxy reports the address that served the request (`ip:port`). The address of no endpoint changes nothing. */
   servedBy(hostPort: string): void;
   /**
-   * The decision as response headers, where the request asked for them. `responseHeaders` returns them too; the wire adds them
-   * to a rejection. Undefined before the decision.
+   * Headers for every answer: the limits of the caller where it has any, and the decision where the request asked for it.
+   * `responseHeaders` returns them too; the wire adds them to a rejection. Undefined before the decision.
    */
-  readonly decisionHeaders: HeaderList | undefined;
+  readonly ownHeaders: HeaderList | undefined;
   /** Whether the length of the response body may change on the way, so that a declared `content-length` is wrong. */
   readonly rewritesResponse: boolean;
   /**

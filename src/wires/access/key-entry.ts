@@ -44,7 +44,7 @@ const KeyEntry = z.strictObject({
   name: line.describe("Unique; in logs and metrics."),
   hash: hash.describe("SHA-256 of the key."),
   models: z
-    .array(line)
+    .array(line.refine((name) => name !== "*", "leave `models` out for every model"))
     .min(1)
     .max(MAX_MODELS)
     .optional()

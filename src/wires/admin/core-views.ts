@@ -25,12 +25,14 @@ const MAX_NAMED = 10;
  * Joins the data that the admin pages show from the rooms that own the data.
  * @param name of the pool or the process, for the page's title
  * @param backlog the queue in front of the endpoints; absent when no dispatcher runs in this process
+ * @param limits those by key and model; absent where there are none
  */
 export function viewsOf(
   core: InferenceCore,
   name: string,
   ready: () => boolean,
   backlog: () => BacklogPicture | undefined = () => undefined,
+  limits: () => object | undefined = () => undefined,
 ): AdminViews {
   const { clock, records, endpointsView, registry } = core;
   const requestIds = (start: string): readonly string[] =>
@@ -85,6 +87,7 @@ export function viewsOf(
       otherBytesPerToken: USUAL_BYTES_PER_TOKEN,
     }),
     queues: () => core.queues(),
+    limits,
     picture(since) {
       const decisions = records.latest(PICTURED, since ?? 0);
       const state = {

@@ -20,6 +20,7 @@ const VIEWS: AdminViews = {
   fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
+  limits: () => undefined,
   queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
   picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
 };

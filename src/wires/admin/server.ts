@@ -29,10 +29,12 @@ const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/pprof/";
+  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/pprof/";
 
 const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
+
+const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -60,6 +62,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.get("/debug/queues", (context) => {
     const queues = views.queues();
     return queues === undefined ? context.json({ error: NO_QUEUES }, 404) : context.json(queues);
+  });
+  app.get("/debug/limits", (context) => {
+    const limits = views.limits();
+    return limits === undefined ? context.json({ error: NO_LIMITS }, 404) : context.json(limits);
   });
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));

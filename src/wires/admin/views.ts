@@ -31,6 +31,8 @@ export interface AdminViews {
   models(): object;
   /** The queues of flow control: bands, flows, saturation; undefined while flow control is off. */
   queues(): object | undefined;
+  /** The limits by key and model, and what is used of them; undefined where there are none. */
+  limits(): object | undefined;
   /**
    * The data of the page as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is
    * one.

@@ -195,7 +195,7 @@ export class Session implements GrpcStreamEvents, Wire {
   }
 
   #refuse(rejection: Rejection): void {
-    this.#replies.immediate(rejection, this.#exchange.requestId, this.#exchange.decisionHeaders);
+    this.#replies.immediate(rejection, this.#exchange.requestId, this.#exchange.ownHeaders);
     this.#finish("rejected", OK, undefined, rejection);
   }
 

@@ -18,6 +18,7 @@ import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import { Limits, type LimitsSource } from "../../picker/limits/limits.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
@@ -53,6 +54,8 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** Absent = no limits by key and model. */
+  readonly limits?: LimitsSource | undefined;
   /** Who may send requests; absent = every client that reaches the address. */
   readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
@@ -108,6 +111,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
+  const limits = options.limits && (await Limits.open(options.limits, { clock, random, log }));
   const requests = options.requestLog && openRequestLog(options.requestLog, clock, log);
   let access: Access | undefined;
   const core = new InferenceCore({
@@ -127,10 +131,11 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     bodies: options.bodies,
     learnsBytesPerToken: options.learnsBytesPerToken,
     requestLog: requests?.log,
+    quotas: limits?.quotas,
     ...options.explain,
     log,
   });
-  const stops = [startProcessMetrics(core.registry, clock)];
+  const stops = [startProcessMetrics(core.registry, clock), () => limits?.close()];
   requests?.countIn(core.metrics.requestLogDroppedTotal.with());
   const servers: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
@@ -141,6 +146,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     await tracing.close();
   };
   try {
+    await limits?.start(core.metrics, core.registry);
     const discovery = await startDiscovery(core, options.endpointsFile, config, log);
     stops.push(() => discovery.close());
     stops.push(() => source.close());
@@ -161,7 +167,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", isReady, options.backlog),
+      views: viewsOf(core, "gateway", isReady, options.backlog, () => limits?.view()),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);

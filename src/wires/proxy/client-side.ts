@@ -11,6 +11,8 @@ export interface ClientSide {
   readonly needsDrain: boolean;
   /** `x-request-id` of the client; without it a new id on each read. */
   readonly requestId: string;
+  /** IP address at the other end of the connection. */
+  readonly peer: string;
   /** Whether the request has arrived completely. */
   readonly requestComplete: boolean;
   sendContinue(): void;

@@ -146,6 +146,10 @@ export class ClientStream implements ClientSide, Timed {
       this.#refuse(new Rejection("internal", messageOf(error)));
   }
 
+  get peer(): string {
+    return this.#connection.peer;
+  }
+
   /** Node has the status line of an answer. */
   get headWritten(): boolean {
     return this.#answer !== "none";

@@ -51,6 +51,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   readonly #client: ClientSide;
   readonly #head: HttpRequestHead;
   readonly caller: Caller | undefined;
+  readonly peer: string;
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
   #received = 0;
@@ -76,6 +77,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#client = client;
     this.#head = head;
     this.caller = caller;
+    this.peer = client.peer;
   }
 
   /** Begins. @param expectsContinue the client sends its body only after a 100 */
@@ -427,7 +429,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     if (this.#client.headWritten) this.#client.cut();
     else {
       const id = this.#answerId(rejection.status, rejection.reason);
-      this.#client.answer(rejectionAnswer(rejection, id, this.#exchange?.decisionHeaders), !complete);
+      this.#client.answer(rejectionAnswer(rejection, id, this.#exchange?.ownHeaders), !complete);
     }
   }
 

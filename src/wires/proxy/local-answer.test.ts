@@ -39,7 +39,7 @@ it("a refusal because nobody accepts connections names the longest back-off in r
   expect(headers.slice(-2)).toEqual(["retry-after", "5"]);
 });
 
-it("a missing model and a key that does not count have the codes that OpenAI clients expect; all other refusals have the status", () => {
+it("a missing model, a key that does not count and limits have the codes that OpenAI clients expect; all other refusals have the status", () => {
   const codes: Partial<Record<OutcomeReason, string>> = {
     model_not_found: "model_not_found",
     model_not_allowed: "model_not_found",
@@ -47,6 +47,10 @@ it("a missing model and a key that does not count have the codes that OpenAI cli
     key_invalid: "invalid_api_key",
     key_expired: "invalid_api_key",
     key_revoked: "invalid_api_key",
+    rate_limited_requests: "rate_limit_exceeded",
+    rate_limited_tokens: "rate_limit_exceeded",
+    rate_limited_in_flight: "rate_limit_exceeded",
+    over_token_limit: "request_over_token_limit",
   };
   for (const reason of Object.keys(OUTCOMES) as OutcomeReason[]) {
     const { error } = JSON.parse(text(rejectionAnswer(new Rejection(reason, "no"), "id")));

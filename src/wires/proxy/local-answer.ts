@@ -23,6 +23,11 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
   upstream_timeout: "upstream_error",
   saturated: "overloaded_error",
   no_target: "overloaded_error",
+  // OpenAI names the limit here.
+  rate_limited_requests: "requests",
+  rate_limited_in_flight: "requests",
+  rate_limited_tokens: "tokens",
+  over_token_limit: "tokens",
 };
 
 /** The legal values of a header. An illegal id must not make the answer fail. */
@@ -36,6 +41,10 @@ const CODES: Partial<Record<OutcomeReason, string>> = {
   key_revoked: "invalid_api_key",
   model_not_found: "model_not_found",
   model_not_allowed: "model_not_found",
+  rate_limited_requests: "rate_limit_exceeded",
+  rate_limited_in_flight: "rate_limit_exceeded",
+  rate_limited_tokens: "rate_limit_exceeded",
+  over_token_limit: "request_over_token_limit",
 };
 
 /** Seconds after which an endpoint that is down was tried again: its longest back-off. */

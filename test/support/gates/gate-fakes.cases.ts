@@ -1,4 +1,3 @@
-import type { RedisReply } from "../../../src/async/brokers/redis/connection.ts";
 import { VERDICT_GATES } from "../../../src/async/gates/builtin-gates.ts";
 import { GateFactory, type GateFactoryOptions } from "../../../src/async/gates/factory.ts";
 import type { QuotaStore } from "../../../src/async/gates/quota-store.ts";
@@ -13,6 +12,7 @@ import {
   type GateVerdict,
   type Reservations,
 } from "../../../src/base/plugin/gate.ts";
+import type { RedisReply } from "../../../src/base/redis/connection.ts";
 import type { LogFields, Logger } from "../../../src/base/telemetry/logger.ts";
 
 /** What tests of gates show to them and collect from them. */

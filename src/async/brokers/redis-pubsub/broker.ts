@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { connectRedis, type Redis } from "../../../base/redis/connection.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type {
@@ -15,7 +16,6 @@ import type {
 } from "../broker.ts";
 import { encodeEnvelope } from "../messages/envelope.ts";
 import { encodeResult } from "../messages/result.ts";
-import { connectRedis, type Redis } from "../redis/connection.ts";
 import type { QueueSettings, RedisPubSubSettings } from "../settings.ts";
 import { Channel } from "./channel.ts";
 import { RetrySet, TAKE_DUE } from "./retry-set.ts";

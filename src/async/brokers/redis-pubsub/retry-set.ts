@@ -1,6 +1,6 @@
 import type { Clock } from "../../../base/clock/clock.ts";
-import type { Redis } from "../redis/connection.ts";
-import { readScript } from "../redis/script.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
+import { readScript } from "../../../base/redis/script.ts";
 
 /** Most entries that one call takes, and most that it reads: this bounds the time in which the server does nothing else. */
 const TAKEN = 100;

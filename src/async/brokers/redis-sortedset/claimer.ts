@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
+import { AnswerLost } from "../../../base/redis/reply-error.ts";
 import type { Claim, ClaimRequest, ClaimResult } from "../broker.ts";
 import { readEntry, unreadableResult } from "../intake.ts";
 import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
-import type { Redis } from "../redis/connection.ts";
-import { AnswerLost } from "../redis/reply-error.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import type { StoreClock } from "../store-clock.ts";
 import { ANSWERED_PREFIX, CANCEL_PREFIX, claimsKey, leasesKey, ownersKey } from "./keys.ts";

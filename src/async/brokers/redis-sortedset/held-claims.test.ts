@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
 import type { Claim } from "../broker.ts";
 import { readEntry } from "../intake.ts";
-import type { Redis } from "../redis/connection.ts";
 import type { RedisSortedSetSettings } from "../settings.ts";
 import { HeldClaims } from "./held-claims.ts";
 import { LostAnswers } from "./lost-answers.ts";

@@ -1,8 +1,8 @@
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
+import { AnswerLost } from "../../../base/redis/reply-error.ts";
 import type { Claim, Settlement, SettleOutcome } from "../broker.ts";
 import { encodeEnvelope } from "../messages/envelope.ts";
-import type { Redis } from "../redis/connection.ts";
-import { AnswerLost } from "../redis/reply-error.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { CANCEL_PREFIX, claimsKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
 import type { LostAnswers } from "./lost-answers.ts";

@@ -1,10 +1,11 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
+import type { RedisConnection } from "../../../base/redis/address.ts";
+import { connectRedis, type Redis, type RedisDeps } from "../../../base/redis/connection.ts";
+import { RedisReplyError } from "../../../base/redis/reply-error.ts";
 import type { QueueBacklog } from "../broker.ts";
 import { revived } from "../intake.ts";
 import type { DeadLetter, QueueEntry, QueueInspector } from "../queue-client.ts";
-import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
-import { RedisReplyError } from "../redis/reply-error.ts";
-import type { RedisConnection, RedisSortedSetSettings } from "../settings.ts";
+import type { RedisSortedSetSettings } from "../settings.ts";
 import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
 import { BACKLOG, PEEK, REVIVE } from "./scripts.ts";
 

@@ -1,15 +1,15 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
+import type { RedisConnection } from "../../../base/redis/address.ts";
+import { connectRedis, type Redis, type RedisReply } from "../../../base/redis/connection.ts";
+import { RedisReplyError } from "../../../base/redis/reply-error.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { parseResult } from "../messages/result.ts";
 import { type Submission, submission } from "../messages/submission.ts";
 import type { Producer, SubmitRequest } from "../queue-client.ts";
-import { connectRedis, type Redis, type RedisReply } from "../redis/connection.ts";
-import { RedisReplyError } from "../redis/reply-error.ts";
 import { orderedToken } from "../request-token.ts";
-import type { RedisConnection } from "../settings.ts";
 import { ACTIVE_PREFIX, CANCEL_PREFIX } from "./keys.ts";
 import { ListResultReader } from "./result-reader.ts";
 import { CANCEL } from "./scripts.ts";

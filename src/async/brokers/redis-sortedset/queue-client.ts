@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import type { RedisConnection } from "../../../base/redis/address.ts";
+import { connectRedis, type Redis, type RedisDeps } from "../../../base/redis/connection.ts";
 import type { QueueBacklog } from "../broker.ts";
 import {
   INBOX_BYTES,
@@ -7,8 +9,6 @@ import {
   type QueueInspector,
   type ResultInbox,
 } from "../queue-client.ts";
-import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
-import type { RedisConnection } from "../settings.ts";
 import { readBacklog, redisQueueInspector } from "./inspector.ts";
 import { ACTIVE_PREFIX } from "./keys.ts";
 import { redisProducer } from "./producer.ts";

@@ -1,8 +1,8 @@
+import type { Redis } from "../../../base/redis/connection.ts";
 import { givenUp, unreadableResult } from "../intake.ts";
 import { encodeEnvelope, parseEnvelope } from "../messages/envelope.ts";
 import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
-import type { Redis } from "../redis/connection.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { jumpOf, type StoreClock } from "../store-clock.ts";
 import { claimsKey, deadKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";

@@ -1,6 +1,6 @@
 import { type Clock, delay } from "../../../base/clock/clock.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
-import type { Redis } from "../redis/connection.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
 import { ResultWaiters } from "../result-waiters.ts";
 
 /** Seconds of one blocking command; a server that is silent for longer than SILENCE ms is given up. */

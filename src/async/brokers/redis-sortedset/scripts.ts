@@ -1,4 +1,4 @@
-import { type RedisScript, readScript } from "../redis/script.ts";
+import { type RedisScript, readScript } from "../../../base/redis/script.ts";
 
 /** The scripts of this folder. Keys, arguments and answers are in the head of each file. */
 const script = (...files: readonly string[]): RedisScript => readScript(import.meta.dirname, ...files);

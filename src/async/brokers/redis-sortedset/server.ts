@@ -1,10 +1,10 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { connectRedis, type Redis } from "../../../base/redis/connection.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type { BrokerEvents } from "../broker.ts";
-import { connectRedis, type Redis } from "../redis/connection.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { BACKLOG, CLAIM, DUE, MOVE, REINSTATE, RENEW, RUN_OUT, SETTLE } from "./scripts.ts";
 import type { SettleBatch } from "./settle-batch.ts";

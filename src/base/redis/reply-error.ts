@@ -1,5 +1,5 @@
 import { ErrorReply } from "@redis/client";
-import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { messageOf, SluiceError } from "../inference/errors.ts";
 
 /** The server's refusal of one command; a repetition gets the same refusal. */
 export class RedisReplyError extends SluiceError {

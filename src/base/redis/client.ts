@@ -1,6 +1,5 @@
 import { createClient } from "@redis/client";
-import type { RedisConnection } from "../settings.ts";
-import { type RedisAddress, tlsOptions } from "./address.ts";
+import { type RedisAddress, type RedisConnection, tlsOptions } from "./address.ts";
 
 /** Milliseconds. */
 export const REDIS_CONNECT_TIMEOUT = 5000;

@@ -1,7 +1,16 @@
 import { isIP } from "node:net";
 import { getCACertificates } from "node:tls";
-import { SluiceError } from "../../../base/inference/errors.ts";
-import type { RedisConnection } from "../settings.ts";
+import { SluiceError } from "../inference/errors.ts";
+
+/** The connection settings of one Redis server. */
+export interface RedisConnection {
+  /** `redis://` or `rediss://`. */
+  readonly url: string;
+  /** PEM texts; undefined = the system's authorities, no client certificate. */
+  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+  /** One span per command. */
+  readonly enableTracing: boolean;
+}
 
 /** The place of a Redis server and the credentials, taken from a URL. */
 export interface RedisAddress {

@@ -1,11 +1,10 @@
 import { ErrorReply, RESP_TYPES } from "@redis/client";
-import { type Clock, expireAfter, type Timer } from "../../../base/clock/clock.ts";
-import type { Random } from "../../../base/clock/random.ts";
-import { messageOf, type SluiceError } from "../../../base/inference/errors.ts";
-import type { Logger } from "../../../base/telemetry/logger.ts";
-import { noTracing, type Tracing } from "../../../base/telemetry/tracing.ts";
-import type { RedisConnection } from "../settings.ts";
-import { parseRedisUrl, type RedisAddress } from "./address.ts";
+import { type Clock, expireAfter, type Timer } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import { messageOf, type SluiceError } from "../inference/errors.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing.ts";
+import { parseRedisUrl, type RedisAddress, type RedisConnection } from "./address.ts";
 import { type Client, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE, REDIS_CONNECT_TIMEOUT } from "./client.ts";
 import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";

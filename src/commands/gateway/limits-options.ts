@@ -1,0 +1,25 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+
+/** The options of `sluice gateway` for limits by key and model. */
+export interface LimitsOptions {
+  readonly limits?: string;
+  readonly limitsRedis?: string;
+}
+
+export function withLimitsOptions(command: Command): Command {
+  return command
+    .option("--limits <file>", "limits of requests and tokens by key and model, as YAML or JSON; watched for changes")
+    .option(
+      "--limits-redis <url>",
+      "Redis or Valkey, through which gateways share these limits; absent = the file may name it",
+    );
+}
+
+/** @throws SluiceError FLAG_CONFLICT */
+export function limitsFrom({ limits, limitsRedis }: LimitsOptions) {
+  if (limits !== undefined) return { file: limits, redis: limitsRedis };
+  if (limitsRedis !== undefined)
+    throw new SluiceError("FLAG_CONFLICT", "--limits-redis needs --limits FILE, the limits that gateways share");
+  return undefined;
+}

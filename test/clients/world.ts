@@ -31,7 +31,7 @@ spec:
 export type KeyName = "team" | "narrow";
 
 /** Makes a key as an operator does. */
-async function addKey(file: string, name: KeyName, ...more: readonly string[]): Promise<string> {
+export async function addKey(file: string, name: string, ...more: readonly string[]): Promise<string> {
   const process = sluice("keys", "add", "--name", name, ...more, "--file", file);
   const { code } = await process.ended();
   if (code !== 0) throw new Error(process.stderr);

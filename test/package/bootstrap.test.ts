@@ -9,7 +9,8 @@ import { ROOT } from "../support/process.ts";
 function nodeUsedBeside(version: string): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-node-"));
   const stub = join(folder, "node");
-  writeFileSync(stub, `#!/bin/sh\necho ${version}\n`);
+  // npm itself runs on the node of the path.
+  writeFileSync(stub, `#!/bin/sh\n[ "$*" = --version ] || exec "${process.execPath}" "$@"\necho ${version}\n`);
   chmodSync(stub, 0o755);
   // npm's own folders stay on the path: an old machine has npm.
   const path = [folder, ...(process.env["PATH"] ?? "").split(delimiter)].join(delimiter);

@@ -28,6 +28,11 @@ export class EntryLru {
   #free = 0;
   #size = 0;
   #weight = 0;
+  /**
+   * The node that was next newer than the one touched last. Requests with the same prefix touch the same entries in the same
+   * order, so the next touch is often of this node.
+   */
+  #following = 0;
 
   get size(): number {
     return this.#size;
@@ -49,9 +54,13 @@ export class EntryLru {
    * @returns whether the entry is new here
    */
   touch(entry: number, weight: number): boolean {
-    let node = this.#heads[this.#bucket(entry)]!;
-    while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
+    let node = this.#following;
+    if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
+      node = this.#heads[this.#bucket(entry)]!;
+      while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
+    }
     if (node !== 0) {
+      this.#following = this.#nodes[STRIDE * node + NEWER]!;
       this.#unlink(node);
       this.#linkFirst(node);
       this.#weigh(node, weight);
@@ -76,6 +85,7 @@ export class EntryLru {
   /** Removes the least recently used entry and returns it; the list must not be empty. */
   evict(): number {
     const node = this.#nodes[NEWER]!;
+    if (node === this.#following) this.#following = 0;
     const entry = this.#nodes[STRIDE * node]!;
     this.#unlink(node);
     const bucket = this.#bucket(entry);
@@ -138,6 +148,7 @@ export class EntryLru {
     this.#free = 0;
     this.#size = 0;
     this.#weight = 0;
+    this.#following = 0;
     // From the oldest to the newest, so that the newest becomes the first.
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
       this.touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!);

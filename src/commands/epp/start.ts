@@ -3,14 +3,7 @@ import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { fileSignature } from "../../base/document/folder-watch.ts";
 import { createH2Server } from "../../base/grpc/h2/server.ts";
-import {
-  healthHandlers,
-  type ProbeState,
-  ProcessorHealth,
-  probeHealth,
-  probeStatus,
-  SERVING_STATUS,
-} from "../../base/grpc/health.ts";
+import { healthHandlers, type ProbeState, ProcessorHealth, probeHealth } from "../../base/grpc/health.ts";
 import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
@@ -50,6 +43,7 @@ import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
+import { Readiness } from "./readiness.ts";
 import { ServingTls, type TlsSettings } from "./serving-tls.ts";
 
 /** The settings of the Endpoint Picker; times in milliseconds, sizes in bytes. */
@@ -155,16 +149,8 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     log,
   });
   const state = { started: false, draining: false };
-  const fitting = protocolCheck(core, pool, log);
-  const synced = (): boolean => state.started && pool.synced() && fitting();
-  const pluginsReady = pluginCheck(core, log);
-  const probed = (): ProbeState => ({
-    synced: synced(),
-    draining: state.draining,
-    pluginsReady: pluginsReady(),
-    leader: pool.leader(),
-  });
-  const ready = (): boolean => probeStatus("readiness", probed()) === SERVING_STATUS.serving;
+  const readiness = new Readiness(core, pool, state, log);
+  const probed = (): ProbeState => readiness.state();
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
   const health = createH2Server(
@@ -230,7 +216,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       host,
       port: settings.metricsPort,
       clock,
-      views: viewsOf(core, settings.poolName, ready),
+      views: viewsOf(core, settings.poolName, () => readiness.unready()),
       authorize: authorizeOf(settings, pool, clock, log),
       tls: tls.metrics,
       profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
@@ -279,36 +265,6 @@ async function scalerOf(
     leads: () => pool.leader() !== false,
     onError: (error) => core.onError(error),
   });
-}
-
-/**
- * Returns a check that the parser supports the protocol of the pool's servers. The check logs each new reason once
- * (api-resources 3.6, R-35).
- */
-function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () => boolean {
-  let told = "";
-  return () => {
-    const protocol = pool.appProtocol();
-    const parser = protocol === undefined ? undefined : core.parserAgainst(protocol);
-    const problem =
-      parser === undefined
-        ? ""
-        : `not ready: the parser ${parser} cannot be used with the pool's appProtocol ${protocol}`;
-    if (problem !== told && problem !== "") log.error({}, problem);
-    told = problem;
-    return problem === "";
-  };
-}
-
-/** Returns a check that every plugin is ready. The check logs each change once (api-resources 3.6). */
-function pluginCheck(core: InferenceCore, log: Logger): () => boolean {
-  let told: string | undefined;
-  return () => {
-    const problem = core.unready;
-    if (problem !== told) log.info({}, problem === undefined ? "all plugins are ready" : `not ready: ${problem}`);
-    told = problem;
-    return problem === undefined;
-  };
 }
 
 /** The flags cannot give this warning: only the configuration says whether it names a file (api-resources 6A.1). */

@@ -24,13 +24,14 @@ const MAX_NAMED = 10;
 /**
  * Joins the data that the admin pages show from the rooms that own the data.
  * @param name of the pool or the process, for the page's title
+ * @param unready why the process is not ready; undefined when it is
  * @param backlog the queue in front of the endpoints; absent when no dispatcher runs in this process
  * @param limits those by key and model; absent where there are none
  */
 export function viewsOf(
   core: InferenceCore,
   name: string,
-  ready: () => boolean,
+  unready: () => string | undefined,
   backlog: () => BacklogPicture | undefined = () => undefined,
   limits: () => object | undefined = () => undefined,
 ): AdminViews {
@@ -45,11 +46,8 @@ export function viewsOf(
     (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
   return {
     metrics: (format) => render(registry, format),
-    ready,
-    unready() {
-      if (ready()) return undefined;
-      return core.unready ?? (core.models.poolKnown ? "the process is about to end" : "no InferencePool is known");
-    },
+    ready: () => unready() === undefined,
+    unready,
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),
     decision(id) {

@@ -137,11 +137,14 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
     let draining = false;
-    const isReady = (): boolean => !draining && core.models.poolKnown && core.unready === undefined;
+    const unready = (): string | undefined => {
+      if (draining) return "the process is about to end";
+      return core.models.poolKnown ? core.unready : "no InferencePool is known";
+    };
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", isReady, options.backlog, () => limits?.view()),
+      views: viewsOf(core, "gateway", unready, options.backlog, () => limits?.view()),
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
@@ -164,7 +167,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
       authenticate: door.authenticate,
-      ownAnswer: firstAnswer(door.health(isReady), modelList(core)),
+      ownAnswer: firstAnswer(
+        door.health(() => unready() === undefined),
+        modelList(core),
+      ),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {

@@ -1,0 +1,59 @@
+import { type ProbeState, probeStatus, SERVING_STATUS } from "../../base/grpc/health.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { InferenceCore } from "../../picker/core/inference-core.ts";
+import type { PoolSource } from "../../pool/controllers/pool-source.ts";
+
+/** Whether clients may send requests to this process, and why not. */
+export class Readiness {
+  readonly #core: Pick<InferenceCore, "unready" | "parserAgainst">;
+  readonly #pool: Pick<PoolSource, "synced" | "leader" | "appProtocol">;
+  readonly #process: { readonly started: boolean; readonly draining: boolean };
+  readonly #log: Logger;
+  #loggedMisfit: string | undefined;
+  #loggedPlugin: string | undefined;
+
+  /** @param process what the process knows of itself, at any time */
+  constructor(
+    core: Pick<InferenceCore, "unready" | "parserAgainst">,
+    pool: Pick<PoolSource, "synced" | "leader" | "appProtocol">,
+    process: { readonly started: boolean; readonly draining: boolean },
+    log: Logger,
+  ) {
+    this.#core = core;
+    this.#pool = pool;
+    this.#process = process;
+    this.#log = log;
+  }
+
+  /** The state for health probes. Logs each change of a parser or a plugin once (api-resources 3.6, R-35). */
+  state(): ProbeState {
+    const [misfit, plugin] = [this.#misfit(), this.#core.unready];
+    if (misfit !== this.#loggedMisfit && misfit !== undefined) this.#log.error({}, `not ready: ${misfit}`);
+    if (plugin !== this.#loggedPlugin)
+      this.#log.info({}, plugin === undefined ? "all plugins are ready" : `not ready: ${plugin}`);
+    this.#loggedMisfit = misfit;
+    this.#loggedPlugin = plugin;
+    return {
+      synced: this.#process.started && this.#pool.synced() && misfit === undefined,
+      draining: this.#process.draining,
+      pluginsReady: plugin === undefined,
+      leader: this.#pool.leader(),
+    };
+  }
+
+  /** Why the process is not ready; undefined when it is. */
+  unready(): string | undefined {
+    const state = this.state();
+    if (probeStatus("readiness", state) === SERVING_STATUS.serving) return undefined;
+    if (state.draining) return "the process is about to end";
+    if (!state.synced) return this.#misfit() ?? "no InferencePool is known";
+    return state.pluginsReady ? "another replica leads" : this.#core.unready;
+  }
+
+  /** Why the parser does not suit the servers of the pool; undefined when it does. */
+  #misfit(): string | undefined {
+    const protocol = this.#pool.appProtocol();
+    const parser = protocol === undefined ? undefined : this.#core.parserAgainst(protocol);
+    return parser && `the parser ${parser} cannot be used with the pool's appProtocol ${protocol}`;
+  }
+}

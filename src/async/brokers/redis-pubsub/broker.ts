@@ -129,7 +129,7 @@ class RedisPubSubBroker implements Broker {
     const { redis, listener } = this.#running();
     await redis.send(["PING"]);
     if (!listener.ready)
-      throw new SluiceError("BROKER_UNAVAILABLE", `Redis at ${listener.server} is away: no channel is open`);
+      throw new SluiceError("BROKER_UNAVAILABLE", `Redis at ${listener.server} cannot be used: no channel is open`);
   }
 
   async backlog(): Promise<QueueBacklog> {

@@ -111,7 +111,7 @@ export const localMaxConcurrencyGate = defineGate({
   parameters: z.strictObject({
     limit: intParameter({ min: 1 }).describe("Messages in flight at a time, from 1 up."),
     gating_mode: choiceParameter(["classifying", "blocking"], { default: "classifying" }).describe(
-      "What happens to a message at the limit: with `classifying` the message returns to its queue, with `blocking` it waits at the gate.",
+      "At the limit, `classifying` returns a message to its queue, and `blocking` keeps the message waiting at the gate.",
     ),
   }),
   create: ({ limit, gating_mode }) => new LocalMaxConcurrency(limit, gating_mode === "blocking"),

@@ -38,7 +38,7 @@ export function checkEndpoints({ endpoints }: RunningFacts): Said[] {
       ? fail(`${about}; requests go to the other endpoints`, "start the server, or take it out of the configuration")
       : warn(
           `${about}; it gets requests, but only those in flight from this gateway show its load`,
-          "make /metrics of the server answer: sluice check-server says what is wrong",
+          "make /metrics of the server answer: sluice check-server names the fault",
         );
   });
   const more = notUp.length - each.length;

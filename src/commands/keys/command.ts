@@ -11,7 +11,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
   const load = () => import("./keys-tools.ts");
   const add = command("add", "make a key, and print it once on standard output", of)
     .option(...FILE)
-    .option("--name <name>", "required: the name of whoever gets the key, also in logs and metrics")
+    .option("--name <name>", "required: the name of the caller that gets the key, also in logs and metrics")
     .option("--models <list>", "models that the key may use, comma-separated; absent = every model")
     .option("--objective <name>", "the InferenceObjective of its requests")
     .option("--priority <number>", "the priority of its requests, instead of an objective; below 0 = shed first")
@@ -23,7 +23,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--json", "print one JSON array", false)
     .action(async (flags: { file: string; json: boolean }) => (await load()).listKeys(flags, world));
-  const revoke = command("revoke", "make the gateway refuse a key from now on", of)
+  const revoke = command("revoke", "make the gateway refuse a key at once", of)
     .argument("<key>", "name or id")
     .option(...FILE)
     .option("--remove", "also remove the key from the file, which frees its name", false)

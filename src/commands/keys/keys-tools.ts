@@ -29,7 +29,8 @@ const DAY = 24 * 3_600_000;
 /** `sluice keys add`. The secret is alone on standard output, so that a script can read it. */
 export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
   const { file, name, models, objective, priority, fairnessId, choosesFlow, expires } = flags;
-  if (name === undefined) throw new SluiceError("FLAG_MISSING", "give --name NAME, the name of whoever gets the key");
+  if (name === undefined)
+    throw new SluiceError("FLAG_MISSING", "give --name NAME, the name of the caller that gets the key");
   if (objective !== undefined && priority !== undefined)
     throw new SluiceError("FLAG_CONFLICT", "give --objective or --priority, not both");
   const now = world.clock.wall();

@@ -34,7 +34,7 @@ export type ClaimPath = readonly string[];
 /** Where the keys of an issuer are: a file, or an address that nobody on the way can change. */
 const jwks = text.refine((place) => !isUrl(place) || isSafeUrl(place), {
   error:
-    "expected a file or an https:// address; http:// is for loopback only, because whoever changes the answer could sign tokens",
+    "expected a file or an https:// address; http:// is for loopback only, because a program that changes the answer could sign tokens",
 });
 
 /** An issuer of tokens. */

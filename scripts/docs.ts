@@ -37,7 +37,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   key_missing:
     "The gateway has keys, and the request sends none. Send a key in `authorization: Bearer KEY`, `x-api-key` or `api-key`; [keys.md](../use/keys.md) describes keys.",
   key_invalid:
-    "The gateway does not know the key, the key stands in the path or the query, or the token is not valid. For a token, the detail names the fault. Correct the key or the token, or ask the operator of the gateway for a key.",
+    "The gateway does not know the key, the path or the query contains a key, or the token is not valid. For a token, the detail names the fault. Correct the key or the token, or ask the operator of the gateway for a key.",
   key_expired:
     "The key or the token was valid and has expired. Ask the operator of the gateway for a new key, or the issuer for a new token.",
   key_revoked: "The operator has revoked the key. Ask for a new one.",

@@ -31,65 +31,68 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The request cannot be read: the body is not JSON, or a member that its API needs is missing or has the wrong type. The detail names the member. Correct the request.",
   model_missing: "The body names no model. Set `model`.",
   over_token_limit:
-    "The prompt alone has more tokens than a limit allows in a minute, so waiting does not help. The detail names the limit. Send a shorter prompt, or raise the limit; [quotas.md](../use/quotas.md) says how tokens are estimated.",
+    "The prompt alone has more tokens than a limit allows in a minute, so waiting does not help. The detail names the limit. Send a shorter prompt, or raise the limit; [quotas.md](../use/quotas.md) says how Sluice estimates tokens.",
   no_parser:
     "No parser knows the path of the request. Correct the path, or configure a parser for it; [plugins.md](plugins.md) lists the parsers.",
   key_missing:
     "The gateway has keys, and the request sends none. Send a key in `authorization: Bearer KEY`, `x-api-key` or `api-key`; [keys.md](../use/keys.md) describes keys.",
   key_invalid:
-    "The gateway does not know the key, or the token is not one of an issuer that it trusts; the detail names the fault of a token. Correct it, or ask the operator of the gateway for a key.",
-  key_expired: "The key, or the token, was valid and is not any more. Ask the operator, or the issuer, for a new one.",
+    "The gateway does not know the key, the path or the query contains a key, or the token is not valid. For a token, the detail names the fault. Correct the key or the token, or ask the operator of the gateway for a key.",
+  key_expired:
+    "The key or the token was valid and has expired. Ask the operator of the gateway for a new key, or the issuer for a new token.",
   key_revoked: "The operator has revoked the key. Ask for a new one.",
   token_unverifiable:
-    "The gateway cannot read the keys of the token's issuer, or checks too many tokens at the moment. Keys of the keys file work. Try again later; the log of the gateway has the cause.",
+    "The gateway cannot read the keys of the token's issuer, or checks too many tokens at the moment. Keys of the keys file still work. Try again later; the log of the gateway has the cause.",
   path_not_allowed:
-    "The gateway passes no request with this method and path to model servers. `sluice gateway --print-paths` lists the paths that pass. Correct the path, or let the operator of the gateway [allow it](../use/gateway.md#what-passes).",
+    "The gateway does not pass requests with this method and path to model servers. `sluice gateway --print-paths` lists the paths that pass. Correct the path, or ask the operator of the gateway to [allow the path](../use/gateway.md#what-passes).",
   unknown_model:
-    "The pool has InferenceModels. None of them is for the model of the request, or the one for it has no valid target. Correct the name or the object; [resources.md](../use/resources.md) says when an unknown model is refused.",
+    "The pool has InferenceModels, but none for the model of the request, or its InferenceModel has no valid target. Correct the model name or the InferenceModel; [resources.md](../use/resources.md) says when Sluice refuses an unknown model.",
   model_not_found:
-    "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names those that there are. Correct the name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how sluice learns the models.",
+    "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names the nearest and the first models. Correct the model name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how Sluice learns the models.",
   model_not_allowed:
-    "The key may not use the model of the request, or the request names no model and the key may not use every one. Ask the operator of the gateway for the model; `GET /v1/models` lists those of the key.",
+    "The key or token may use only some models, and the request names another model or none. Name a model that the key may use, or ask the operator of the gateway for the model; `GET /v1/models` lists the models of the key.",
   body_stalled:
     "The body of the request arrived too slowly while other requests waited for memory. Send the request again; [bodies.md](../operate/bodies.md) has the rate, the window and their flags.",
   precondition_failed:
-    "The request has the header `prefer: if-available`, and the chosen endpoint holds no beginning of the prompt. Send the request without the header, or where the prompt is computed first.",
+    "The request has the header `prefer: if-available`, and the chosen endpoint does not hold the beginning of the prompt in its prefix cache. Send the request without the header; then the endpoint computes the whole prompt.",
   too_large:
     "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
   rate_limited_requests:
-    "The key, the model or both have had as many requests in a minute as their limit allows. `retry-after` and `retry-after-ms` say when the request fits; official OpenAI clients wait and try again on their own. [quotas.md](../use/quotas.md) has the rules.",
+    "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. `retry-after` and `retry-after-ms` say when the request fits; official OpenAI clients wait and try again on their own. [quotas.md](../use/quotas.md) has the rules.",
   rate_limited_tokens:
-    "The same as [rate_limited_requests](#rate_limited_requests) for tokens. Prompts and answers count together; a request reserves what its answer will probably need.",
+    "A limit of tokens per minute is reached; otherwise as [rate_limited_requests](#rate_limited_requests). Prompts and answers count together; a request reserves the tokens that its answer will probably need.",
   rate_limited_in_flight:
-    "The key, the model or both have as many requests in flight as their limit allows. Wait for one to end, or try again after `retry-after`.",
+    "A limit of requests in flight is reached, for the key, the model or both together. Wait until one of the requests ends, or try again after `retry-after`.",
   saturated:
-    "The endpoints are saturated beyond the limit for the priority or the criticality of the request, or the queue of its priority is full. Try again later, add endpoints, or raise the priority.",
+    "The pool is too saturated for the priority or the criticality of the request, or the queue of this priority is full. Try again later, add endpoints, or raise the priority.",
   no_target:
-    "Endpoints exist, and the filters of the profile leave none of them for this request. `sluice explain` names the filter. Try again later, or correct the configuration.",
+    "Endpoints exist, but the filters of the profile leave none of them for this request. `sluice explain` names the filter. Try again later, or correct the configuration.",
   denied:
-    "A plugin refused the request; the detail is the sentence of the plugin. The plugin decides what the client can do.",
+    "A plugin refused the request, and the detail is the text of the plugin. This text, or the documentation of the plugin, says what the client can do.",
   evicted: "Flow control ended the request before its answer was complete. Send the request again later.",
   evicted_queue_pressure:
-    "The queue was full, and the fairness ID of this request had more of it than others. The newest requests of that fairness ID left for those of others. Send fewer requests at a time, or send the request again later.",
+    "The queue was full, and the flow (fairness ID) of this request held more of the queue than another flow. Flow control removed the newest requests of the large flow to make room for the other one. Send fewer requests at a time, or send the request again later.",
   evicted_priority:
-    "The queues were full together, and a request of higher priority took the place of this one. Send the request again later, or raise `maxRequests` or `maxBytes` of `flowControl`.",
+    "All queues together were full, and a request of higher priority took the place of this request. Send the request again later, or raise `maxRequests` or `maxBytes` of `flowControl`.",
   ttl_expired:
-    "The request waited in a queue of flow control, and the endpoints had no room for it in time. Send it again later, add endpoints, or raise `defaultRequestTTL`.",
+    "The request waited in a queue of flow control, and the endpoints had no room for the request in time. Send the request again later, add endpoints, or raise `defaultRequestTTL`.",
   queue_timeout: "The same as [ttl_expired](#ttl_expired), where the picker runs with `--parity v1.5`.",
   internal:
-    "A plugin failed, or the picker has a fault; the detail has the message of the error. The log has it too. Report it if no plugin of yours is involved.",
-  not_supported: "The proxy processes bodies in a mode that the picker refuses. Configure `FULL_DUPLEX_STREAMED`.",
+    "A plugin failed, or Sluice has a fault; the detail and the log have the message of the error. Correct the plugin. If no plugin of yours is involved, report the log line with its stack.",
+  not_supported:
+    "Envoy sends bodies in a mode that the picker refuses. Set the body modes of the ext_proc filter of Envoy to `FULL_DUPLEX_STREAMED`.",
   upstream_connect:
-    "No candidate accepted a connection, and no retry was left. Check that the model servers run and that the gateway reaches their addresses.",
+    "No endpoint that was tried accepted a connection, and no further endpoint or retry was left. Check that the model servers run and that the gateway (or Envoy) reaches their addresses.",
   upstream_reset:
-    "The model server ended the connection before its answer began, and the request could not be sent again. Check the log of the model server.",
+    "The model server ended the connection before its answer began, and the gateway could not send the request again. Check the log of the model server.",
   upstream_timeout:
-    "The picker found no endpoint in time, or the model server did not begin its answer in time. Look at the load of the endpoint, or raise the timeout.",
+    "The gateway found no endpoint within 10 minutes, or the model server did not begin its answer within an hour. Both limits are fixed. Read the log of the model server; with flow control, lower `defaultRequestTTL`, so that waiting requests get an earlier answer.",
   no_endpoints:
-    "The pool has no endpoint that is ready. Check the endpoints file or the pods of the pool; the admin page has the state of each endpoint.",
+    "Sluice knows no endpoint, Envoy's subset hint allows none, or no endpoint came while the request waited in a queue of flow control. A request without a body also gets this answer while every endpoint is down. Check the endpoints file, or the pods of the pool and its selector; `/debug/endpoints` of the admin port lists the endpoints.",
   context_cancelled:
     "The client left while its request waited in a queue of flow control, and no one reads this answer.",
-  shutting_down: "The process drains and takes no new request. Send the request again: another replica answers it.",
+  shutting_down:
+    "The process ends, and flow control holds no further requests. Send the request again: another replica answers it.",
 };
 
 /** The answers to clients, and every code of `SluiceError`, with a heading each: the command line prints the anchors. */
@@ -114,9 +117,9 @@ function errorsReference(): string {
   return [
     "# Errors",
     "",
-    "A command that ends with an error prints its code and the place on this page below the message. Applications find the code in",
-    "`code` of the `SluiceError` that `sluice/producer` throws. A server logs errors of requests, plugins and connections and goes on;",
-    "for these codes the exit status is that of a server that cannot start.",
+    "A command that ends with an error prints the error code and its place on this page below the message. Applications find the code in",
+    "`code` of the `SluiceError` that `sluice/producer` throws. A server that runs logs errors of requests, plugins and connections, and",
+    "goes on; the exit status below is that of a server that cannot start.",
     "",
     "## Exit statuses",
     "",
@@ -135,9 +138,9 @@ function errorsReference(): string {
     ...areas,
     "## On the inference path",
     "",
-    "Through Envoy the client reads the text `inference error: <code> - <detail>`; `sluice gateway` answers with an object in OpenAI's",
-    "shape; its member `help` names the place on this page. The code is also the value of the label `error_code`. The dropped reason is",
-    "the header `x-llm-d-request-dropped-reason`.",
+    "Through Envoy the client reads the text `inference error: <code> - <detail>`. `sluice gateway` answers with an error object: in",
+    "Anthropic's form for clients of Anthropic's API, else in OpenAI's form. The member `help` of the object names the place on this page. The",
+    "code is also the value of the label `error_code`. The dropped reason is the value of the header `x-llm-d-request-dropped-reason`.",
     "",
     ...refusals,
     "### Bad HTTP requests",

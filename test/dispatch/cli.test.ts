@@ -235,7 +235,11 @@ describe("mistakes", () => {
   it("a server that is away, a file that is not there and a choice of none are told", async () => {
     const mistakes = [
       [["enqueue", "{}"], 2, /where are the queues\? Give --config FILE, --redis URL or --sqlite FILE/],
-      [["enqueue", "--redis", "redis://127.0.0.1:1", "{}"], 1, /Redis at 127\.0\.0\.1:1 is away: connect ECONNREFUSED/],
+      [
+        ["enqueue", "--redis", "redis://127.0.0.1:1", "{}"],
+        1,
+        /Redis at 127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/,
+      ],
       [["queue", "ls", "--sqlite", desk.path("typo.db")], 1, /there is no queue file .*typo\.db/],
       [["results", "--sqlite", desk.config], 1, /is no SQLite database: it is left alone/],
       [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give one of --config, --redis and --sqlite/],

@@ -71,7 +71,7 @@ describe("sluice gateway --config", () => {
     expect((await ask(`${gateway.url}/sleep`, { body: "{}" })).status).not.toBe(403);
     expect((await ask(`${gateway.url}/wake_up`, { body: "{}" })).status).toBe(403);
     expect(gateway.process.stderr).toContain(
-      `${file.path}:6:8: log.level: --log-level of the command line counts instead`,
+      `${file.path}:6:8: log.level: --log-level on the command line wins over this key`,
     );
   });
 

@@ -161,7 +161,7 @@ if (helm !== undefined) {
       const headers = { origin: "https://chat.example" };
       const answer = await ask(`http://${await pod.listening("gateway")}/v1/models`, { headers });
       expect(answer.headers["access-control-allow-origin"]).toBe(headers.origin);
-      expect(pod.stderr).not.toContain("of the command line counts instead");
+      expect(pod.stderr).not.toContain("on the command line wins over this key");
     });
 
     it("takes issuers of tokens in place of keys", () => {
@@ -173,8 +173,11 @@ if (helm !== undefined) {
     it.each([
       [{}, "endpoints is required"],
       [{ endpoints: SERVERS }, "keys.secretName is required"],
-      [{ ...GATEWAY, open: true }, "and open: true are mutually exclusive"],
-      [{ endpoints: SERVERS, open: true, config: { keys: { jwt: [{}] } } }, "and open: true are mutually exclusive"],
+      [{ ...GATEWAY, open: true }, "open: true lets clients in without a key, but"],
+      [
+        { endpoints: SERVERS, open: true, config: { keys: { jwt: [{}] } } },
+        "open: true lets clients in without a key, but",
+      ],
       [{ ...GATEWAY, config: { listeners: [] } }, "config.listeners is set by the chart: use the value port"],
       [{ ...GATEWAY, config: { endpoints: {} } }, "config.endpoints is set by the chart: use the value endpoints"],
       [{ ...GATEWAY, config: { admin: { address: ":1" } } }, "config.admin.address is set by the chart"],
@@ -182,16 +185,19 @@ if (helm !== undefined) {
       [{ ...GATEWAY, config: { keys: { open: false } } }, "config.keys.open is set by the chart: use the value open"],
       [{ ...GATEWAY, config: { drain: {} } }, "config.drain is set by the chart: use the value drainSeconds"],
       [{ ...GATEWAY, config: { picker: {} }, pickerConfig: PICKER }, "pickerConfig and config.picker"],
-      [{ ...GATEWAY, config: { log: { format: "json" } } }, "config.log.format has no effect beside flags.log-format"],
+      [
+        { ...GATEWAY, config: { log: { format: "json" } } },
+        "config.log.format has no effect, because flags.log-format wins",
+      ],
       [{ ...GATEWAY, flags: { config: "x" } }, "flags.config is set by the chart: use the value config"],
       [{ ...GATEWAY, files: { "gateway.yaml": "x" } }, "files: gateway.yaml is a file of the chart"],
-      [{ ...GATEWAY, endpointsConfigMap: "x" }, "endpoints and endpointsConfigMap are mutually exclusive"],
+      [{ ...GATEWAY, endpointsConfigMap: "x" }, "endpoints and endpointsConfigMap are both set"],
       [{ ...GATEWAY, tls: { clientCertificates: true } }, "tls.clientCertificates needs tls.secretName"],
       [{ ...GATEWAY, adminPort: 8080 }, "port and adminPort are both 8080"],
       [{ ...GATEWAY, flags: { listen: ":1" } }, "flags.listen is set by the chart: use the value port"],
       [{ ...GATEWAY, flags: { keys: "x" } }, "flags.keys is set by the chart: use the value keys.secretName"],
       [{ ...GATEWAY, flags: { "--v": 1 } }, 'flags: "--v" is no name of a flag'],
-      [{ ...GATEWAY, flags: { "debug-open": false } }, "flags.debug-open is false: leave it away"],
+      [{ ...GATEWAY, flags: { "debug-open": false } }, "flags.debug-open is false: remove it"],
       [{ ...GATEWAY, files: { "picker.yaml": "x" } }, "files: picker.yaml is a file of the chart"],
       // What the schema refuses each release of Helm says in its own words.
       [{ ...GATEWAY, replica: 2 }, /additional propert(ies 'replica' not|y replica is not) allowed/i],

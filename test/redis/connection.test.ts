@@ -45,7 +45,7 @@ async function proxied(options: RedisOptions = {}, more: object = {}): Promise<R
 }
 
 /** Whatever the reason is: an attempt has failed. */
-const TOLD = /is away(?!.*not connected yet)/;
+const TOLD = /cannot be used(?!.*not connected yet)/;
 
 /** Waits until a connection that is not to be had says why. */
 async function refused(link: Redis, reason: RegExp): Promise<void> {
@@ -175,7 +175,7 @@ describe("a connection to Redis", () => {
       expect(redis.announces).toBe(false);
       expect(await redis.send(["PING"])).toBe("PONG");
       expect(lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
-        "Redis does not announce changes of keys: queues are polled instead",
+        "Redis does not announce changes of keys (CLIENT TRACKING), so Sluice polls the queues",
       ]);
       redis.close();
       await server.stop();

@@ -147,7 +147,7 @@ describe("redis-pubsub", () => {
     await publish(envelope("before"));
     const [before] = await claimed(broker, 1);
     await server.kill();
-    expect(await broker.settle([answered(before!)])).toEqual([{ failed: expect.stringContaining("is away") }]);
+    expect(await broker.settle([answered(before!)])).toEqual([{ failed: expect.stringContaining("cannot be used") }]);
     await expect(broker.check()).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
     await server.restart();
     await poll("the broker to be back", () => broker.check().then(() => true));

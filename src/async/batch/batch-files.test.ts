@@ -87,7 +87,7 @@ describe("openBatchFiles", () => {
       ["my notes\nmore\n", /out\.jsonl:1 is no answer to a line of a batch/],
       [answered("other", 1), /out\.jsonl:1 is for "other", which .*in\.jsonl does not have/],
       [answered(null, 9), /is for "batch-0123456789abcdef-9", which/],
-      [answered("c1", 1) + answered("c1", 1), /out\.jsonl:2 is a second one for "c1"/],
+      [answered("c1", 1) + answered("c1", 1), /out\.jsonl:2 is a second result for "c1"/],
     ] as const) {
       writeFileSync(h.outputPath, text);
       await expect(h.open()).rejects.toMatchObject({ code: "BATCH_OUTPUT", message: expect.stringMatching(problem) });

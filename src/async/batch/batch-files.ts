@@ -79,7 +79,7 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
             `is for ${JSON.stringify(customId ?? id)}, which ${inputPath} does not have`,
           );
         if (input.index.state(line) === DONE)
-          throw foreign(outputPath, number, `is a second one for ${JSON.stringify(customId ?? id)}`);
+          throw foreign(outputPath, number, `is a second result for ${JSON.stringify(customId ?? id)}`);
         input.index.mark(line, DONE);
         done++;
         if (!succeeded) failed++;

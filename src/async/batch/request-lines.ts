@@ -160,8 +160,8 @@ async function* linesOf(source: AsyncIterable<Buffer>): AsyncGenerator<TextLine>
 
 function trimmedText({ bytes }: TextLine): string {
   if (bytes === undefined)
-    throw new SluiceError("REQUEST_INVALID", `it is longer than ${LONGEST_REQUEST / 1024 / 1024} MiB`);
+    throw new SluiceError("REQUEST_INVALID", `the line is longer than ${LONGEST_REQUEST / 1024 / 1024} MiB`);
   const text = lineText(bytes);
-  if (text === undefined) throw new SluiceError("REQUEST_INVALID", "it is no UTF-8");
+  if (text === undefined) throw new SluiceError("REQUEST_INVALID", "the line is not UTF-8");
   return text.trim();
 }

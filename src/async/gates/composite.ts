@@ -109,7 +109,7 @@ class Taken implements Reservations {
 export const compositeGate = defineGate({
   type: "composite",
   describe:
-    "Lets a message pass if all of its gates do, in the order of the list. Its budget is the smallest of their budgets.",
+    "Lets a message pass if all gates of its list do, asked in their order. The budget of the composite is the smallest budget of these gates.",
   parameters: z.strictObject({
     gates: gateListParameter().describe(
       "The gates, each with `gate_type` and `gate_params`; an empty list lets everything pass.",
@@ -141,7 +141,7 @@ function patient(verdict: GateVerdict): GateVerdict {
 
 export const waitOnRefuseGate = defineGate({
   type: "wait-on-refuse",
-  describe: "Lets messages wait if the inner gate would refuse them.",
+  describe: "Keeps messages waiting at the gate where the inner gate would refuse them.",
   parameters: z.strictObject({
     gate: gateParameter().describe("The inner gate, with `gate_type` and `gate_params`."),
   }),
@@ -193,7 +193,7 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
 export const tierPriorityAdmissionGate = defineGate({
   type: "tier-priority-admission",
   describe:
-    "While the inner gate has no room: reserved messages wait, interactive overflow ends with 429, others return to their queue.",
+    "Decides by the label of a gate such as redis-quota while the inner gate has no room. Messages `reserved` wait. Messages `overflow` of the tier `interactive` end with 429. Other messages return to their queue.",
   parameters: z.strictObject({
     saturation_gate: stringParameter().describe("Type of the inner gate, which says whether there is room."),
     saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of the inner gate."),

@@ -15,23 +15,25 @@ import { choiceParameter, floatParameter, stringParameter, textMapParameter } fr
 export const endpointScrapeGate = defineGate({
   type: "endpoint-scrape",
   shared: true,
-  describe: "Open as far as capacity is free, by a load on a metrics page. Needs no Prometheus.",
+  describe: "Open as far as capacity is free. The gate reads the load from a metrics page and needs no Prometheus.",
   parameters: z
     .strictObject({
       url: stringParameter().describe("Address of the page with the load."),
-      metric: stringParameter().describe("Metric of the load: a count, or with `max_count_per_pod` 0 a saturation."),
+      metric: stringParameter().describe(
+        "Name of the metric with the load: a count, or a saturation if `max_count_per_pod` is 0.",
+      ),
       labels: textMapParameter().describe("Labels that a sample of the load must have."),
       combine: choiceParameter(["highest", "sum"], { default: "highest" }).describe(
-        "How several samples become one load: the highest of them, or their sum, as for queues by tenant.",
+        "How several samples become one load: `highest` = the highest sample; `sum` = their sum, for example of one queue for each tenant.",
       ),
       max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
-        "Highest load of one model server; 0 = the metric is a saturation from 0 to 1.",
+        "The load at which one model server is full; 0 = the metric is a saturation from 0 to 1.",
       ),
       baseline: baselineParameter(0),
       fallback: fallbackParameter,
       pods_url: stringParameter({ optional: true }).describe("Address of the page with the number of model servers."),
       pods_metric: stringParameter({ optional: true }).describe(
-        "Metric with the number of model servers; without it the number is 1.",
+        "Name of the metric with the number of model servers; without this parameter the number is 1.",
       ),
       pods_labels: textMapParameter().describe("Labels that a sample of `pods_metric` must have."),
       ...METRIC_PARAMETERS,

@@ -102,7 +102,7 @@ export class LocalMaxConcurrency implements DispatchGate {
 }
 
 function closedError(): SluiceError {
-  return new SluiceError("GATE_CLOSED", "the gate was closed while a message waited at it");
+  return new SluiceError("GATE_CLOSED", "the gate closed while a message waited at it, because the dispatcher stops");
 }
 
 export const localMaxConcurrencyGate = defineGate({
@@ -111,7 +111,7 @@ export const localMaxConcurrencyGate = defineGate({
   parameters: z.strictObject({
     limit: intParameter({ min: 1 }).describe("Messages in flight at a time, from 1 up."),
     gating_mode: choiceParameter(["classifying", "blocking"], { default: "classifying" }).describe(
-      "`classifying` refuses messages at the limit, `blocking` keeps them waiting in place.",
+      "At the limit, `classifying` returns a message to its queue, and `blocking` keeps the message waiting at the gate.",
     ),
   }),
   create: ({ limit, gating_mode }) => new LocalMaxConcurrency(limit, gating_mode === "blocking"),

@@ -17,20 +17,21 @@ const LIMIT = 10_000;
 const source = z.strictObject({ type: stringParameter(), parameters: objectParameter({ default: {} }) });
 type SourceSpec = z.output<typeof source>;
 
-const SOURCE = "a metric source with `type` and perhaps `parameters`";
+const SOURCE = "a metric source, with `type` and, where the type needs them, `parameters`";
 
 export const metricBudgetGate = defineGate({
   type: "metric-budget",
   shared: true,
-  describe: "Open as far as the figure of a metric source allows: the generic form of the metric gates.",
+  describe:
+    "Open as far as the figure of a metric source allows. The other metric gates are special forms of this gate.",
   parameters: z
     .strictObject({
       source: objectParameter().pipe(source).describe(`Where the figure comes from: ${SOURCE}.`),
       value: choiceParameter(["budget", "saturation"], { default: "budget" }).describe(
-        "Meaning of the figure: the share of the capacity that is free, or the share that is taken.",
+        "Meaning of the figure: `budget` = the share of the capacity that is free, `saturation` = the share that is taken.",
       ),
       kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
-        "Whether the figure includes running work, or only waiting work.",
+        "`occupancy` = the figure includes running work; `queue-only` = the figure shows only waiting work.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,

@@ -6,28 +6,30 @@ import { canonical, choiceParameter, durationParameter, floatParameter, stringPa
 /** Parameters that Sluice adds to the reference's, for every gate that reads a metric (async-processor 2.7). */
 export const METRIC_PARAMETERS = {
   max_sample_age: durationParameter({ default: "60s", moreThan: 0 }).describe(
-    "The gate does not use samples older than this; must be above `metric_lag`.",
+    "The gate does not use samples older than this age, which must be above `metric_lag`.",
   ),
   metric_lag: durationParameter({ default: "15s" }).describe(
-    "Assumed age of the samples when the query was evaluated, if nothing gives their time.",
+    "Assumed age of the samples at the time of the query or the scrape, if nothing gives the time of the samples.",
   ),
   unit: choiceParameter(["requests", "tokens", "bytes"], { default: "requests" }).describe(
-    "Unit of the capacity. The tokens of a request are those of its prompt text and the most tokens of its answer. Answers teach the bytes per token of a model; before the first answer it is 4.",
+    "Unit of the capacity: `requests`, `tokens` or `bytes`. The tokens of a request are the estimated tokens of its prompt and the most tokens that it allows for its answer. The estimate takes 4 bytes per token, until answers of the model show better figures. The bytes are those of the body.",
   ),
   max_sys: floatParameter({ optional: true, moreThan: 0 }).describe(
-    "The capacity of the whole system in `unit`. Without it the metrics give the capacity, or the gate learns it from the figure while work runs, starting with a quarter of the workers of the pool.",
+    "The capacity of the whole system in `unit` (max_SYS). Without this parameter, the gate takes the capacity from the metrics. Where the metrics give only a share, the gate learns the capacity while work runs, from a quarter of the workers of the worker pool up.",
   ),
 };
 
 export const poolParameter = stringParameter().describe("Name of the InferencePool.");
-export const namespaceParameter = stringParameter({ optional: true }).describe("Namespace that the series must have.");
+export const namespaceParameter = stringParameter({ optional: true }).describe(
+  "Namespace that the series of the metrics must have.",
+);
 export const fallbackParameter = floatParameter({ default: 0 }).describe(
-  "Budget above the baseline while the metric is unreadable, 0 to 1; 0 = closed.",
+  "The budget above the baseline, from 0 to 1, that the gate assumes while the metric is unreadable; 0 = closed.",
 );
 /** @param share the reserved baseline unless given */
 export const baselineParameter = (share: number) =>
   floatParameter({ default: share, min: 0, lessThan: 1 }).describe(
-    "Reserved baseline B, from 0 to below 1: closed while the budget is at or below it.",
+    "The reserved baseline B, from 0 to below 1: the gate is closed while the budget is at or below the baseline.",
   );
 
 export interface MetricSettings {

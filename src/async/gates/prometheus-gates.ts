@@ -30,7 +30,7 @@ export const prometheusSaturationGate = defineGate({
         "Saturation at which the gate closes, above 0 and at most 1.",
       ),
       fallback: floatParameter({ default: 1 }).describe(
-        "Assumed saturation while the metric is unreadable; from `threshold` up it closes the gate.",
+        "The saturation that the gate assumes while the metric is unreadable; at `threshold` or above, the gate is closed.",
       ),
       ...METRIC_PARAMETERS,
     })
@@ -63,11 +63,11 @@ export const prometheusSaturationGate = defineGate({
 export const prometheusQueryGate = defineGate({
   type: "prometheus-query",
   shared: true,
-  describe: "Open as far as your own PromQL query says, from 0 to 1.",
+  describe: "Open as far as the result of your own PromQL query says, from 0 to 1.",
   parameters: z
     .strictObject({
       query: stringParameter().describe(
-        "PromQL, sent unchanged. Its result is the budget: 0 and below = closed, 1 = everything is free.",
+        "PromQL, sent unchanged. The result of the query is the budget: 0 and below = closed, 1 = all capacity is free.",
       ),
       fallback: fallbackParameter,
       pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
@@ -103,13 +103,14 @@ const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
 export const prometheusBudgetGate = defineGate({
   type: "prometheus-budget",
   shared: true,
-  describe: "Open as far as capacity is free, by the queues of a pool or else by its running requests.",
+  describe:
+    "Open as far as capacity is free. The gate reads the queues of a pool, or its running requests where the queues are unreadable.",
   parameters: z
     .strictObject({
       pool: poolParameter,
       namespace: namespaceParameter,
       max_concurrency: floatParameter({ default: 100, moreThan: 0 }).describe(
-        "Requests that one ready model server takes; as `MaxConcurrency` of the Endpoint Picker's saturation detector.",
+        "Requests that one ready model server takes; use the `maxConcurrency` of the picker's saturation detector.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,
@@ -117,7 +118,7 @@ export const prometheusBudgetGate = defineGate({
         "Capacity of one ready model server in `unit`; default `max_concurrency` with unit `requests`.",
       ),
       robust: booleanParameter({ default: false }).describe(
-        "Use the largest of several series of ready pods, which several Endpoint Picker replicas publish.",
+        "Take the largest series where several replicas of the picker publish the number of ready pods.",
       ),
       ...METRIC_PARAMETERS,
     })

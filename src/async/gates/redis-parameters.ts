@@ -12,17 +12,17 @@ import { booleanParameter, stringParameter } from "./parameters.ts";
 export const CONNECTION_PARAMETERS = {
   address: stringParameter({ default: "" }).describe("`host:port` of the Redis server; this or `url` is required."),
   url: stringParameter({ default: "" }).describe(
-    "`redis://` or `rediss://` URL of the server, with user, password and database, instead of `address`.",
+    "`redis://` or `rediss://` URL of the server, with user, password and database, in place of `address`.",
   ),
   username: stringParameter({ default: "" }).describe("User of the server, with `address`."),
   password_env: stringParameter({ default: "" }).describe(
     "Environment variable that holds the server's password, with `address`.",
   ),
   tls: booleanParameter({ default: false }).describe(
-    "Connect to `address` with TLS; each file below has the same effect.",
+    "Connect to `address` with TLS; each of the parameters `tls_..._file` turns TLS on, too.",
   ),
   tls_ca_file: stringParameter({ default: "" }).describe(
-    "PEM file of the authorities that may sign the server's certificate, instead of the system's.",
+    "PEM file of the authorities that may sign the server's certificate, in place of the authorities of the system.",
   ),
   tls_cert_file: stringParameter({ default: "" }).describe("PEM file of the client certificate; needs `tls_key_file`."),
   tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),

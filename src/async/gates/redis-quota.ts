@@ -167,18 +167,18 @@ export const redisQuotaGate = defineGate({
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
     attribute: stringParameter({ default: "userid" }).describe(
-      "Metadata key of a message; each of its values has a quota.",
+      "Name of a metadata entry of messages; each value of the entry has a quota of its own. A message without the entry passes.",
     ),
     mode: choiceParameter(["rate-limit", "concurrency"], { default: "rate-limit" }).describe(
       "`rate-limit` counts messages within a sliding window, `concurrency` those in flight.",
     ),
-    limit: intParameter({ min: 1 }).describe("Messages per window or in flight, from 1 up."),
+    limit: intParameter({ min: 1 }).describe("The quota: messages in a window, or in flight, from 1 up."),
     window: durationParameter({ default: "1m", moreThan: 0 }).describe(
-      "Length of the window. In mode `concurrency`: time until the places of a dead process are free.",
+      "Length of the window. In mode `concurrency`: time until the places of a process that died are free again; below 1s it is 5m.",
     ),
     prefix: stringParameter({ default: "quota:" }).describe("Prefix of the Redis keys; `<attribute>:<value>` follows."),
     gating_mode: choiceParameter(["blocking", "classifying"], { default: "blocking" }).describe(
-      "`blocking` refuses messages over the quota; `classifying` labels messages `reserved` or `overflow` and lets all pass.",
+      "`blocking` returns messages over the quota to their queue. `classifying` lets all messages pass, with the label `reserved` or `overflow`.",
     ),
   }),
   create(parameters, context) {

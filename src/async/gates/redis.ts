@@ -147,10 +147,10 @@ export const redisGate = defineGate({
   type: "redis",
   shared: true,
   describe:
-    "Keeps a share of the workers busy: the number from 0 to 1 under a Redis key. 0.5 lets half of the workers have a request in flight. Closed while the number is unreadable.",
+    "Keeps a share of the workers busy: a number from 0 to 1 that you write to a Redis key. 0.5 lets half of the workers have a request in flight. The gate is closed while the number is unreadable.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
-    budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The key that holds the share."),
+    budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The Redis key that holds the share."),
     missing_budget: floatParameter({ optional: true, min: 0, max: 1 }).describe(
       "Share while the key is missing; without this parameter a missing key closes the gate.",
     ),

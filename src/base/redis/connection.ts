@@ -218,7 +218,7 @@ class RedisLink implements Redis {
         if (client === this.#client && this.#ready) this.#options.onChanged?.(key === null ? undefined : String(key));
       });
     this.#timer = this.#deps.clock.after(REDIS_CONNECT_TIMEOUT + this.#silence, () =>
-      this.#broken(client, "it does not answer the first commands"),
+      this.#broken(client, "the server does not answer the first commands"),
     );
     this.#begin(client, announce).then(
       () => this.#begun(client, announce),
@@ -232,7 +232,7 @@ class RedisLink implements Redis {
       // Where INFO is forbidden, the first write shows it.
       const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
       if (/^role:slave\r?$/m.test(about) && /^slave_read_only:1\r?$/m.test(about))
-        throw new Error("READONLY: it is a replica that takes no writes; connect to its primary");
+        throw new Error("READONLY: the server is a replica that takes no writes; connect to its primary");
     }
     const steps: Promise<unknown>[] = (this.#options.scripts ?? []).map(({ source }) =>
       client.sendCommand(["SCRIPT", "LOAD", source]),
@@ -257,7 +257,10 @@ class RedisLink implements Redis {
     const { log } = this.#deps;
     if (this.#failures > 0) log.info({ server: this.server }, "Redis answers");
     if (this.#options.onChanged !== undefined && !announce)
-      log.warn({ server: this.server }, "Redis does not announce changes of keys: queues are polled instead");
+      log.warn(
+        { server: this.server },
+        "Redis does not announce changes of keys (CLIENT TRACKING), so Sluice polls the queues",
+      );
     this.#failures = 0;
     this.#problem = "not connected";
     for (const waiter of [...this.#waiters]) waiter();
@@ -273,14 +276,17 @@ class RedisLink implements Redis {
     if (!connected && error instanceof ErrorReply && !NOT_THE_HANDSHAKE.test(problem)) {
       this.#handshake = (this.#handshake + 1) % HANDSHAKES.length;
       if (this.#handshake > 0) {
-        log.debug({ server: this.server, problem }, "Redis refuses the handshake; asking for less");
+        log.debug(
+          { server: this.server, problem },
+          "Redis refuses the handshake; Sluice connects again and asks for less",
+        );
         this.#connect();
         return;
       }
     }
     if (connected) this.#handshake = 0;
     if (this.#failures === 0 || problem !== this.#problem)
-      log.warn({ server: this.server, problem }, "Redis is away; connecting again until it answers");
+      log.warn({ server: this.server, problem }, "Redis cannot be used; Sluice connects again until Redis answers");
     this.#problem = problem;
     const pause = Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** Math.min(this.#failures, 16));
     this.#failures++;

@@ -28,7 +28,7 @@ describe("brokerError", () => {
     const away = brokerError("broker:6379", "PING", new Error("Socket closed unexpectedly"));
     expect(away).toMatchObject({
       code: "BROKER_UNAVAILABLE",
-      message: "Redis at broker:6379 is away: Socket closed unexpectedly",
+      message: "Redis at broker:6379 cannot be used: Socket closed unexpectedly",
     });
     expect(brokerError("broker:6379", "PING", away)).toBe(away);
   });

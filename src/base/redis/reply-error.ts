@@ -29,10 +29,10 @@ export function brokerError(server: string, command: string, error: unknown): Sl
 /** The connection broke before the answer: the server may or may not have run the command. */
 export class AnswerLost extends SluiceError {
   constructor(server: string, problem: string, cause: unknown) {
-    super("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`, { cause });
+    super("BROKER_UNAVAILABLE", `Redis at ${server} cannot be used: ${problem}`, { cause });
   }
 }
 
 export function unavailable(server: string, problem: string): SluiceError {
-  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`);
+  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} cannot be used: ${problem}`);
 }

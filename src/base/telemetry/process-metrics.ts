@@ -18,7 +18,7 @@ export const WIRE_METRICS = {
   bodyBudgetLimit: {
     type: "gauge",
     name: "sluice_body_budget_limit_bytes",
-    help: "Bytes of bodies above which request bodies wait, by pool.",
+    help: "Byte budget: above so many bytes of bodies, request bodies wait. By pool: small or main.",
     labels: ["pool"],
   },
   bodyBudgetPaused: {

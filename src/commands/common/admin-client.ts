@@ -65,8 +65,8 @@ export function adminOrigin(text: string): string {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
   const plain = url !== null && url.username === "" && url.password === "" && url.pathname === "/" && url.search === "";
   if (plain && /^https?:$/.test(url.protocol) && url.hostname !== "") return url.origin;
-  const shown = text.includes("@") ? "what was given" : JSON.stringify(text.slice(0, 200));
-  throw new SluiceError("FLAG_VALUE", `--admin: ${shown} is no address; write for example http://127.0.0.1:9090`);
+  const shown = text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
+  throw new SluiceError("FLAG_VALUE", `--admin: ${shown} is not an address; write for example http://127.0.0.1:9090`);
 }
 
 interface Tls {
@@ -167,7 +167,7 @@ async function fetchFrom(origin: string, path: string, tls: Tls, token: string |
   if (status === 401 || status === 403)
     throw new SluiceError(
       "ADMIN_REFUSED",
-      `${origin} answers ${status}: ${oneLine(text.trim())}${status === 401 ? "; give one with --token-file" : ""}`,
+      `${origin} answers ${status}: ${oneLine(text.trim())}${status === 401 ? "; give a token with --token-file" : ""}`,
     );
   return { status, text, lines, date, sentAt, took: realClock.now() - started };
 }
@@ -199,12 +199,12 @@ function problemOf(origin: string, code: string, message: string): string {
   if (secure && /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|^EPROTO$/.test(code))
     return `${origin} does not speak TLS; write http:// (${message})`;
   if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE/.test(code))
-    return `${origin} wants to see a client certificate; give --cert and --key (${message})`;
+    return `${origin} demands a client certificate; give --cert and --key (${message})`;
   if (secure && /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|CERT_/.test(code))
-    return `the certificate of ${origin} cannot be trusted; name who signed it with --ca-cert (${message})`;
+    return `the certificate of ${origin} cannot be trusted; name the authority that signed it with --ca-cert (${message})`;
   const cut = /^(UND_ERR_SOCKET|ECONNRESET)/.test(code);
   if (secure && cut)
-    return `${origin} ends the connection; if it wants to see a client certificate, give --cert and --key (${message})`;
+    return `${origin} ends the connection; if it demands a client certificate, give --cert and --key (${message})`;
   if (cut || (!secure && code.startsWith("HPE_")))
     return `${origin} does not answer in HTTP; if it speaks TLS, write https:// (${message})`;
   return `cannot ask ${origin}: ${message}`;

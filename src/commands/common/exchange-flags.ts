@@ -18,9 +18,10 @@ export const LEARN_HELP =
   "learn the bytes of prompt text per token of each model from answers; false = 4 bytes per token";
 
 const HELP = {
-  budget: "byte budget of all bodies except small ones; when it is spent, all bodies but the oldest wait",
+  budget:
+    "byte budget of all request bodies except small ones; when the budget is spent, all bodies but the oldest wait",
   small: "largest size of a small request body; small bodies have a reserve of their own; 0 = no body is small",
-  reserve: "byte budget of all small bodies",
+  reserve: "byte budget of all small request bodies",
   rate: "minimum rate of a request body in bytes per second. While memory is short (more than half of the budget or of the reserve is in use, or a body waits), slower bodies get 408; 0 = no limit",
   window: "how long a request body may stay below --body-min-rate",
 } as const;
@@ -102,7 +103,7 @@ function checked(settings: BudgetSettings): BudgetSettings {
   if (small <= reserve) return settings;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--small-body is ${small} bytes, more than --small-body-reserve holds (${reserve} bytes)`,
+    `--small-body is ${small} bytes, more than --small-body-reserve (${reserve} bytes); raise the reserve`,
   );
 }
 
@@ -111,7 +112,7 @@ const MOST_EVERY = 1_000_000_000;
 const HEADER_HELP =
   "let a request ask for its decision by x-sluice-explain: 1; Sluice keeps its full record, and the answer has x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints";
 const EVERY_HELP =
-  "keep a full record of one decision in N, for sluice explain --full; 0 = only of those that ask for one";
+  "keep a full record of one decision in N, for sluice explain --full; 0 = only of requests that ask for one";
 
 /** Flags for the records and the headers that explain decisions. */
 export const EXPLAIN_FLAGS = [

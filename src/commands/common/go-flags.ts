@@ -154,7 +154,10 @@ const KINDS: Readonly<Record<FlagType, string>> = {
 function split(word: string, rows: ReadonlyMap<string, FlagRow>): { name: string; text: string | undefined } {
   if (!/^--?[^-=]/.test(word)) {
     const hint = nearest(word, rows.keys());
-    const help = hint === undefined ? "every value belongs to a flag" : `did you mean --${rows.get(hint)?.name}?`;
+    const help =
+      hint === undefined
+        ? "write each value behind its flag, as --name=value"
+        : `did you mean --${rows.get(hint)?.name}?`;
     throw new SluiceError("FLAG_SYNTAX", `${JSON.stringify(word.slice(0, 100))} is not a flag; ${help}`);
   }
   const short = /^-([a-zA-Z])(\d+)$/.exec(word);

@@ -82,7 +82,7 @@ describe("sluice validate of a gateway.yaml", () => {
 
   it.each([
     ["listeners: [{address: '0.0.0.0:1'}]", "0.0.0.0:1 is open to other machines, and the gateway has no keys"],
-    ["keys: {open: true, jwt: [{issuer: i, audience: a, jwks: 'https://i/j'}]}", "there are keys"],
+    ["keys: {open: true, jwt: [{issuer: i, audience: a, jwks: 'https://i/j'}]}", "but the gateway has keys or issuers"],
   ])("refuses %j, as a start does", async (text, problem) => {
     expect((await validate(write("door.yaml", text))).err).toContain(problem);
   });

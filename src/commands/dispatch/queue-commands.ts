@@ -55,14 +55,14 @@ interface ResultsFlags extends PlaceFlags {
 /** `sluice results`: takes results from a queue. */
 export function resultsCommand(): Command {
   return withPlaceFlags(command("results", "take results from a result queue and print them, one JSON object per line"))
-    .option("--queue <name>", "the result queue; without it the transport's (result-list)")
+    .option("--queue <name>", "the result queue; default: the result queue of the transport (result-list)")
     .option("--count <number>", "number of results to take; exit status 1 if fewer came")
     .option(
       "--timeout <duration>",
       "end after this time without a result; 0s = take only the results that exist",
       "10s",
     )
-    .option("--follow", "wait for more until Ctrl-C", false)
+    .option("--follow", "wait for further results until Ctrl-C", false)
     .option("--payload", "print only the payloads", false)
     .action(async (flags: ResultsFlags) => {
       const { runResults } = await import("../../async/batch/results.ts");

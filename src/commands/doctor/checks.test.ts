@@ -101,12 +101,12 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "no queue on the page",
     endpoints(endpoint("a"), endpoint("b", { waiting: null })),
-    ...(["metrics", "warn", /default\/b does not show .*waiting requests: queue-scorer cannot/] as const),
+    ...(["metrics", "warn", /default\/b does not show .*waiting requests, which queue-scorer reads/] as const),
   ],
   [
     "no KV usage on the page",
     endpoints(endpoint("a", { kvUsage: null }), endpoint("b")),
-    ...(["metrics", "warn", /kv-cache-utilization-scorer cannot/] as const),
+    ...(["metrics", "warn", /KV cache, which kv-cache-utilization-scorer reads/] as const),
   ],
   [
     "a full KV cache",
@@ -125,7 +125,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "a server that only the gateway reaches",
     { servers: new Map([["a:8000", server({ problem: "timed out" })]]) },
-    ...(["servers", "warn", /a:8000 \(timed out\) does not answer this machine/] as const),
+    ...(["servers", "warn", /no answer to this machine from a:8000 \(timed out\)/] as const),
   ],
   [
     "two versions of one model",

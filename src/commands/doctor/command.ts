@@ -24,7 +24,7 @@ export function doctorCommand(output = STANDARD): Command {
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port wants one")
-    .option("--timeout <duration>", "for each question to a model server or to Redis", "3s")
+    .option("--timeout <duration>", "limit for each answer of a model server or of Redis", "3s")
     .option("--no-ask-servers", "do not ask the model servers from this machine")
     .option("--json", "print one JSON object", false)
     .addHelpText("after", "\nExit status: 0, also with warnings; 1 when a check fails.")

@@ -35,15 +35,17 @@ export function checkEndpoints({ endpoints }: RunningFacts): Said[] {
   const each = notUp.slice(0, MAX_NAMED).map((endpoint) => {
     const about = `${endpoint.id} (${endpoint.hostPort}) is ${endpoint.state} for ${spanText(endpoint.sinceMs)}: ${endpoint.cause}`;
     return endpoint.state === "down"
-      ? fail(`${about}; it gets no requests`, "start the server, or take it out of the configuration")
+      ? fail(`${about}; requests go to the other endpoints`, "start the server, or take it out of the configuration")
       : warn(
-          `${about}; it gets requests without regard to its load`,
-          "make its /metrics answer: see sluice check-server",
+          `${about}; it gets requests, but only those in flight from this gateway show its load`,
+          "make /metrics of the server answer: sluice check-server names the fault",
         );
   });
   const more = notUp.length - each.length;
   if (more > 0)
-    each.push(fail(`${counted(more, "further endpoint")} not up`, "see /debug/endpoints of the admin port"));
+    each.push(
+      fail(`${counted(more, "further endpoint")} not up`, "read /debug/endpoints of the admin port, which lists all"),
+    );
   return notUp.length === 0 ? [ok(`${counted(endpoints.length, "endpoint")} up`)] : each;
 }
 
@@ -70,12 +72,17 @@ export function checkModels({ endpoints }: RunningFacts): Said[] {
   if (single.length > 0)
     said.push(
       warn(
-        `one server alone serves ${single.length > 1 ? "each of " : ""}${named(single)}: when it fails, nothing answers`,
+        `one server alone serves ${single.length > 1 ? "each of " : ""}${named(single)}: when it fails, no other server can answer`,
         "add a second server of the model",
       ),
     );
   if (names.length === 0)
-    said.push(warn("no endpoint has listed its models", "see why GET /v1/models of the servers fails"));
+    said.push(
+      warn(
+        "no endpoint has listed its models",
+        "ask a server: curl http://HOST:PORT/v1/models; or state `models` in the entries of the endpoints",
+      ),
+    );
   return said.length > 0 ? said : [ok(`${counted(names.length, "model")}, each on two servers at least`)];
 }
 
@@ -87,8 +94,8 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
   if (old.length > 0)
     said.push(
       warn(
-        `the metrics of ${named(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: their load counts as the worst known`,
-        "see whether /metrics of the server answers within a second",
+        `the metrics of ${named(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions take the worst known load for theirs`,
+        "make /metrics of each server answer within a second",
       ),
     );
   for (const value of ["waiting", "running", "kvUsage", "blockSize"] as const) {
@@ -99,8 +106,8 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
     if (blind.length === 0) continue;
     said.push(
       warn(
-        `${named(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}: ${listed(blind)} cannot judge it`,
-        "turn the metrics of the server on, or name its engine by the label llm-d.ai/engine-type",
+        `${named(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}, which ${listed(blind)} reads`,
+        "turn on the metrics of the server, or name its engine in the label llm-d.ai/engine-type",
       ),
     );
   }
@@ -141,8 +148,8 @@ export function checkServers({ servers }: InstallationFacts): Said[] {
   if (silent.length === 0) return [ok(`${counted(servers.size, "server")} of the endpoints answer this machine`)];
   return [
     warn(
-      `${named(silent.map(([hostPort, { problem }]) => `${hostPort} (${problem})`))} does not answer this machine`,
-      "run sluice doctor where the gateway runs, or see the network between",
+      `no answer to this machine from ${named(silent.map(([hostPort, { problem }]) => `${hostPort} (${problem})`))}`,
+      "run sluice doctor on the machine of the gateway, or check the network between this machine and the servers",
     ),
   ];
 }
@@ -167,7 +174,7 @@ export function checkVersions({ running, servers }: InstallationFacts): Said[] {
       .map(([model, versions]) =>
         warn(
           `the servers of ${model} differ: ${[...versions].map(([version, ids]) => `${version} on ${named(ids)}`).join("; ")}`,
-          "bring them to one version: answers and speed may differ",
+          "install one version on all of them, because answers and speed may differ",
         ),
       );
   return byModel.size === 0 ? [] : [ok("the servers of each model have one version")];
@@ -184,7 +191,7 @@ export function checkClocks({ running, servers, file }: InstallationFacts): Said
   if (wrong.length > 0)
     return [
       warn(
-        `the clocks of ${named(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from this machine: expiries of keys and tokens and times in logs mislead`,
+        `the clocks of ${named(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from the clock of this machine: keys and tokens expire too early or too late, and times in logs mislead`,
         "set the clocks by NTP",
       ),
     ];

@@ -39,7 +39,10 @@ export function checkVersion({ running, cli }: InstallationFacts): Said[] {
 export function checkReady({ ready, because }: RunningFacts): Said[] {
   if (ready) return [ok("the gateway is ready")];
   return [
-    fail(`the gateway is not ready: ${because ?? "it gives no reason"}`, "see its log: the cause is an error line"),
+    fail(
+      `the gateway is not ready: ${because ?? "it gives no reason"}`,
+      "read the log of the gateway: an error line has the cause",
+    ),
   ];
 }
 
@@ -58,17 +61,20 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
     said.push(
       warn(
         `${counted(bodiesPaused, "request body", "request bodies")} wait for memory`,
-        "raise bodies.budget, or find the slow clients: see docs/operate/bodies.md",
+        "raise bodies.budget (--body-budget), or find the slow clients: see docs/operate/bodies.md",
       ),
     );
   else if (bodyBytes !== undefined && bodyLimit !== undefined && bodyLimit > 0 && bodyBytes > bodyLimit * FULL)
     said.push(
-      warn(`bodies use ${Math.round((bodyBytes / bodyLimit) * 100)} % of their byte budget`, "raise bodies.budget"),
+      warn(
+        `request bodies use ${Math.round((bodyBytes / bodyLimit) * 100)} % of their byte budget`,
+        "raise bodies.budget (--body-budget)",
+      ),
     );
   if (eventLoopLag !== undefined && eventLoopLag > SLOW_LOOP)
     said.push(
       warn(
-        `the event loop stood still for ${spanText(eventLoopLag * 1000)}: every request waited as long`,
+        `the event loop stood still for ${spanText(eventLoopLag * 1000)}, and every request waited for it`,
         "if it happens again after the start, give the gateway a core of its own, or run a second gateway",
       ),
     );
@@ -90,7 +96,9 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
 export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
   const said: Said[] = [];
   if (file?.problem !== undefined)
-    said.push(fail(`${file.path} cannot be used: ${file.problem}`, "correct it; the next start would fail"));
+    said.push(
+      fail(`${file.path} cannot be used: ${file.problem}`, "correct the file, or the next start of the gateway fails"),
+    );
   if (typeof running === "string")
     return said.length > 0 || file === undefined ? said : [ok(`${file.path} can be used`)];
   const { gauges, endpoints } = running;
@@ -100,17 +108,23 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
     );
   if (gauges.configRefused === 1)
     said.push(
-      fail("the gateway refused a changed picker configuration: the old one is in force", "run sluice validate on it"),
+      fail(
+        "the gateway refused a changed picker configuration: the old one is in force",
+        "run sluice validate on the file of the picker configuration",
+      ),
     );
   if (gauges.limitsRefused === 1)
     said.push(
-      fail("the gateway refused its changed limits: the old ones are in force", "read the error line in its log"),
+      fail(
+        "the gateway refused its changed limits: the old ones are in force",
+        "read the error line in the log of the gateway, and correct the limits",
+      ),
     );
   if ((gauges.fileRestartKeys ?? 0) > 0)
     said.push(
       warn(
         `${counted(gauges.fileRestartKeys!, "changed key")} of the gateway file take effect only at the next start`,
-        "restart the gateway; its log names the keys",
+        "restart the gateway; the log of the gateway names the keys",
       ),
     );
   const started = gauges.startedAt === undefined ? undefined : gauges.startedAt * 1000;
@@ -123,12 +137,17 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
     gauges.fileReloads === 0;
   const follows = gauges.fileReloads !== undefined;
   if (file !== undefined && !follows)
-    said.push(warn(`the gateway runs without --config: ${file.path} has no effect on it`, "start it with --config"));
+    said.push(
+      warn(
+        `the gateway runs without --config: ${file.path} has no effect on it`,
+        `restart the gateway with --config ${file.path}`,
+      ),
+    );
   else if (isUnread && file!.problem === undefined)
     said.push(
       warn(
         `${file!.path} changed ${spanText(now - changed)} ago, and the gateway has read no change`,
-        "see whether the gateway was started with this file, or restart it",
+        "check that the gateway was started with this file, or restart the gateway",
       ),
     );
   const drift =
@@ -141,14 +160,14 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
   if (drift.length > 0 && gauges.fileRefused !== 1)
     said.push(
       warn(
-        `the endpoints of ${file!.path} and of the gateway differ: ${few(drift)}`,
-        "see whether the gateway uses this file",
+        `only one of ${file!.path} and the running gateway has these endpoints, so they differ: ${few(drift)}`,
+        "check that the gateway was started with this file",
       ),
     );
   if (said.length > 0) return said;
   return file === undefined
-    ? [ok("no configuration is refused")]
-    : [ok(`${file.path} can be used, and nothing of it is refused`)];
+    ? [ok("the gateway refused no changed configuration")]
+    : [ok(`${file.path} can be used, and the gateway refused no change`)];
 }
 
 /** The members of one list that the other has not. */
@@ -160,8 +179,15 @@ export function checkCertificates({ file, now }: InstallationFacts): Said[] {
   if (file === undefined || file.certificates.length === 0) return [];
   const said = file.certificates.flatMap(({ path, problem, ends }) => {
     if (problem !== undefined)
-      return [warn(`${path} cannot be read: ${problem}`, "run sluice doctor as the user of the gateway")];
-    return endOf(`the certificate ${path}`, ends, now, "renew it; the gateway follows the file");
+      return [
+        warn(`the certificate ${path} cannot be read: ${problem}`, "run sluice doctor as the user of the gateway"),
+      ];
+    return endOf(
+      `the certificate ${path}`,
+      ends,
+      now,
+      "renew the certificate; the gateway reads the changed file without a restart",
+    );
   });
   return said.length > 0
     ? said
@@ -173,21 +199,34 @@ export function checkKeys({ file, now }: InstallationFacts): Said[] {
   const keys = file?.keys;
   if (keys === undefined) return [];
   if (keys.problem !== undefined)
-    return [fail(`${keys.path} cannot be used: ${keys.problem}`, "correct it with sluice keys")];
+    return [
+      fail(
+        `${keys.path} cannot be used: ${keys.problem}`,
+        "correct the file; without a good one, the next start of the gateway fails",
+      ),
+    ];
   const said: Said[] = [];
   const mode = keys.mode ?? 0;
   const octal = (mode & 0o777).toString(8).padStart(3, "0");
   if ((mode & OTHERS_WRITE) !== 0)
-    said.push(fail(`${keys.path} has the mode ${octal}: others can add keys`, `chmod 600 ${keys.path}`));
+    said.push(fail(`${keys.path} has the mode ${octal}: others can add keys`, `run chmod 600 ${keys.path}`));
   else if ((mode & OTHERS) !== 0)
-    said.push(warn(`${keys.path} has the mode ${octal}: others can read names and hashes`, `chmod 600 ${keys.path}`));
+    said.push(
+      warn(`${keys.path} has the mode ${octal}: others can read names and hashes`, `run chmod 600 ${keys.path}`),
+    );
   const ending = keys.keys.flatMap(({ name, expires }) => {
     if (expires === undefined || expires - now > SOON) return [];
     return [`${name} (${expires <= now ? "expired" : `in ${spanText(expires - now)}`})`];
   });
   if (ending.length > 0)
-    said.push(warn(`keys end: ${few(ending)}`, "rotate or extend them with sluice keys, and tell their users"));
-  if (keys.keys.length === 0) said.push(warn(`${keys.path} has no key that counts`, "make one with sluice keys add"));
+    said.push(
+      warn(
+        `keys that have expired, or expire within 14 days: ${few(ending)}`,
+        "set a later `expires` in the keys file, or make new keys with sluice keys add; rotating a key keeps its end",
+      ),
+    );
+  if (keys.keys.length === 0)
+    said.push(warn(`${keys.path} has no key that the gateway accepts`, "make one with sluice keys add"));
   return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none ends within 14 days`)];
 }
 
@@ -197,20 +236,25 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
   if (shared === 0)
     said.push(
       fail(
-        "the gateway does not reach Redis: it counts limits alone",
-        "start Redis, or see the way from the gateway to it",
+        "the gateway does not reach Redis: it counts limits on with the last known use of the other gateways",
+        "start Redis, or check the network between the gateway and Redis",
       ),
     );
   const redis = file?.redis;
   if (redis?.problem !== undefined)
-    said.push(warn(`Redis ${redis.server} does not answer this machine: ${redis.problem}`, "see whether it runs"));
+    said.push(
+      warn(
+        `Redis ${redis.server} does not answer this machine: ${redis.problem}`,
+        "check that Redis runs, and that this machine may connect to it",
+      ),
+    );
   if (said.length > 0) return said;
   return shared === 1 || redis !== undefined ? [ok("Redis answers")] : [];
 }
 
 function endOf(what: string, ends: number | undefined, now: number, todo: string): Said[] {
   if (ends === undefined || ends - now > SOON) return [];
-  if (ends <= now) return [fail(`${what} ended ${spanText(now - ends)} ago: clients refuse it`, todo)];
+  if (ends <= now) return [fail(`${what} ended ${spanText(now - ends)} ago: the other side refuses it`, todo)];
   const says = `${what} ends in ${spanText(ends - now)}`;
   return [ends - now < NEXT ? fail(says, todo) : warn(says, todo)];
 }

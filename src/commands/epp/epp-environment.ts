@@ -55,7 +55,12 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
     "",
     "`otlp`, `console`, `none`; see [tracing](../operate/tracing.md) for this and the next.",
   ],
-  ["OTEL_EXPORTER_OTLP_ENDPOINT", "v1.5", "", "Where traces go; with neither of the two there are none."],
+  [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "v1.5",
+    "",
+    "Where traces go. Without this variable and OTEL_TRACES_EXPORTER, Sluice sends no traces.",
+  ],
   ["OTEL_TRACES_SAMPLER_ARG", "v1.5", "0.1", "Share of the traces that begin here."],
   ["OTEL_SERVICE_NAME", "v1.5", "llm-d-epp", "Name in traces."],
 ];

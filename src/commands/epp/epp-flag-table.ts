@@ -101,7 +101,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Shed Standard like Sheddable, at saturation 1, as v0.3 did.",
+    help: "Shed requests of Standard criticality as early as Sheddable ones, at saturation 1, as v0.3 did.",
   },
   {
     name: "pool-name",

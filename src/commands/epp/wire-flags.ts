@@ -55,7 +55,7 @@ export const WIRE_FLAGS = [
     max: 8,
     default: "0",
     since: "ours",
-    help: "Number of endpoints for the proxy. It overrides maxNumOfEndpoints of the picker plugin; 0 = the value of that parameter, by default 1.",
+    help: "Number of endpoints that the picker names to the proxy for a request. The flag overrides maxNumOfEndpoints of the picker plugin; 0 = the value of that parameter, by default 1.",
   },
   {
     name: "fallback-mode",
@@ -78,7 +78,7 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "true",
     since: "ours",
-    help: "Send x-llm-d-request-dropped-reason with requests that are dropped.",
+    help: "Send the header x-llm-d-request-dropped-reason with refusals that have such a reason.",
   },
   {
     name: "echo-unchanged-headers",

@@ -117,8 +117,8 @@ describe("sluice explain", () => {
   it("needs one decision: an id, --last or --replay", async () => {
     expect(await failure()).toContain("--last, or --replay FILE");
     expect(await failure("2", "--last")).toBe("give either an id or --last");
-    expect(await failure("2", "--admin", "ftp://x")).toContain('--admin: "ftp://x" is no address');
-    expect(await failure("2", "--admin", "http://127.0.0.1:1/debug")).toContain("is no address");
+    expect(await failure("2", "--admin", "ftp://x")).toContain('--admin: "ftp://x" is not an address');
+    expect(await failure("2", "--admin", "http://127.0.0.1:1/debug")).toContain("is not an address");
     // A password is not repeated.
     expect(await failure("2", "--admin", "http://u:secret@h")).not.toContain("secret");
   });
@@ -138,7 +138,7 @@ describe("sluice explain", () => {
     await admin?.close();
     const other = await start({}, { token: "sesame" });
     expect(await failure("2", "--admin", other)).toBe(
-      `${other} answers 401: a token is needed; give one with --token-file`,
+      `${other} answers 401: a token is needed; give a token with --token-file`,
     );
   });
 
@@ -175,7 +175,7 @@ describe("sluice explain", () => {
     const [cert, key] = [file("client.pem", authority.client.cert), file("client.key", authority.client.key)];
     const own = ["--cert", cert, "--key", key];
     expect(await run("2", "--admin", url, "--ca-cert", ca, ...own)).toContain("decision 2");
-    expect(await failure("2", "--admin", url, ...own)).toContain("name who signed it with --ca-cert");
+    expect(await failure("2", "--admin", url, ...own)).toContain("name the authority that signed it with --ca-cert");
     expect(await failure("2", "--admin", url, "--ca-cert", ca)).toContain("give --cert and --key");
     expect(await failure("2", "--admin", url, "--cert", cert)).toBe("--cert and --key must be given together");
     expect(await failure("2", "--admin", url.replace("https", "http"))).toContain("write https://");

@@ -37,8 +37,8 @@ export function explainCommand(output = STANDARD): Command {
     .option("--full", "print the full record of the decision as JSON, if there is one", false)
     .option("--replay <file>", "repeat the decision of a full record, and compare the result")
     .option("--config-file <file>", "the EndpointPickerConfig to replay with; without it the built-in one")
-    .option("--profile <name>", "a built-in profile to replay with, as of sluice epp and gateway")
-    .option("--allow-experimental-plugins", "permit alpha plugins in that configuration", false)
+    .option("--profile <name>", "the built-in profile to replay with: a name that --profile of sluice gateway takes")
+    .option("--allow-experimental-plugins", "permit alpha plugins in the file of --config-file", false)
     .action(async (id: string | undefined, flags: ExplainFlags) => {
       if (flags.replay !== undefined) {
         if (id !== undefined || flags.last || flags.all || flags.full || flags.admin !== undefined)

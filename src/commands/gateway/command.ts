@@ -31,7 +31,7 @@ export function gatewayCommand(): Command {
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
-      "a built-in profile instead: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release",
+      "a built-in profile in place of --config-file: default, sticky-until-saturated, or legacy-v0.3 (the decision tree of v0.3)",
     )
     .option("--max-retries <number>", "retries on other endpoints after one fails before its answer", "2")
     .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
@@ -43,12 +43,15 @@ export function gatewayCommand(): Command {
     )
     .option("--print-paths", "print which paths pass with these flags, and exit", false)
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
-    .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
-    .option("--pool-name <name>", "the InferencePool; required if there are several")
+    .option(
+      "--resources <folder>",
+      "the folder of manifests of InferencePool, InferenceModel and the like; watched for changes",
+    )
+    .option("--pool-name <name>", "the name of the InferencePool; required if there are several")
     .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests that name none")
     .option(
       "--model-matching <mode>",
-      "404 for a model name without an InferenceModel: auto, enforce or off",
+      "whether a model name without an InferenceModel gets 404: enforce, off, or auto (once the pool has InferenceModels)",
       RESOURCE_DEFAULTS.modelMatching,
     )
     .option(
@@ -56,7 +59,11 @@ export function gatewayCommand(): Command {
       "saturation at which requests for InferenceModels of Standard criticality can be shed",
       RESOURCE_DEFAULTS.standardShedAt,
     )
-    .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
+    .option(
+      "--legacy-criticality",
+      "shed requests of Standard criticality as early as Sheddable ones, as v0.3 did",
+      false,
+    )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
     .option(

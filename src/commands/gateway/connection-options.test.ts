@@ -45,8 +45,8 @@ describe("the connection flags of the gateway", () => {
     [["--tls-key", "a"], "--tls-key needs --tls-cert"],
     [["--client-ca", "a"], "--client-ca needs TLS"],
     [["--server-key", "a"], "--server-key needs --server-cert"],
-    [["--cors-origin", "chat.example"], "no origin"],
-    [["--cors-origin", "https://chat.example/path"], "no origin"],
+    [["--cors-origin", "chat.example"], "is not an origin"],
+    [["--cors-origin", "https://chat.example/path"], "is not an origin"],
     [["--max-connections", "3"], "--max-connections"],
     [["--max-connections", "9", "--max-connections-per-address", "10"], "--max-connections-per-address"],
   ])("%j is an error that says why", (args, message) => {

@@ -31,18 +31,21 @@ const MOST_CONNECTIONS = 1_000_000;
 export function withConnectionOptions(command: Command): Command {
   return command
     .option("--listen <address>", "address for clients", "127.0.0.1:8080")
-    .option("--tls-cert <file>", "HTTP/2 and HTTP/1.1 over TLS with this certificate, PEM; followed")
-    .option("--tls-key <file>", "the key of --tls-cert, PEM; followed")
-    .option("--client-ca <file>", "accept only clients with a certificate of these authorities, PEM; followed")
+    .option("--tls-cert <file>", "HTTP/2 and HTTP/1.1 over TLS with this certificate, PEM; watched for changes")
+    .option("--tls-key <file>", "the key of --tls-cert, PEM; watched for changes")
+    .option(
+      "--client-ca <file>",
+      "accept only clients with a certificate of these authorities, PEM; watched for changes",
+    )
     .option(
       "--server-tls",
-      "endpoints without a scheme of their own speak TLS; the other --server flags imply it",
+      "connect by TLS to endpoints without a scheme of their own; the other --server flags turn this on, too",
       false,
     )
-    .option("--server-ca <file>", "authorities of the model servers' certificates, PEM; followed")
+    .option("--server-ca <file>", "authorities of the model servers' certificates, PEM; watched for changes")
     .option("--server-name <name>", "the name in the model servers' certificates, also sent as SNI")
-    .option("--server-cert <file>", "the certificate that the gateway shows to model servers, PEM; followed")
-    .option("--server-key <file>", "the key of --server-cert, PEM; followed")
+    .option("--server-cert <file>", "the certificate that the gateway shows to model servers, PEM; watched for changes")
+    .option("--server-key <file>", "the key of --server-cert, PEM; watched for changes")
     .option("--cors-origin <origin>", "let pages of this origin use the gateway, * = all; repeatable", collect, [])
     .option("--max-connections <number>", "client connections at a time", "10000")
     .option("--max-connections-per-address <number>", "client connections of one address; default half of all");
@@ -88,5 +91,8 @@ function together(one: string, a: string | undefined, other: string, b: string |
 function origin(text: string): string {
   const found = originOf(text);
   if (found !== undefined) return found;
-  throw new SluiceError("FLAG_VALUE", `--cors-origin "${text}" is no origin; write * or https://chat.example:8443`);
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--cors-origin "${text}" is not an origin; write * or an origin such as https://chat.example:8443`,
+  );
 }

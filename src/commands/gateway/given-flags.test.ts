@@ -102,9 +102,9 @@ describe("the flags of the gateway", () => {
     const log = await settingsOf(["--request-log-file", "a.log"], "log: {requests: {which: off}}");
     expect(() => gatewayOptions(log, undefined, {})).toThrow("--request-log-file needs another --request-log");
     const bodies = await settingsOf(["--small-body", "1Mi"], "bodies: {small: 2Ki, smallReserve: 4Ki}");
-    expect(() => gatewayOptions(bodies, undefined, {})).toThrow("more than the reserve for small bodies");
+    expect(() => gatewayOptions(bodies, undefined, {})).toThrow("more than bodies.smallReserve");
     const connections = await settingsOf(["--max-connections", "5"], "connections: {perAddress: 6}");
-    expect(() => gatewayOptions(connections, undefined, {})).toThrow("more than all together (5)");
+    expect(() => gatewayOptions(connections, undefined, {})).toThrow("more than connections.max");
     await expect(settingsOf(["--limits-redis", "redis://a"])).rejects.toThrow("--limits-redis needs --limits");
   });
 });

@@ -12,7 +12,7 @@ export function withLimitsOptions(command: Command): Command {
     .option("--limits <file>", "limits of requests and tokens by key and model, as YAML or JSON; watched for changes")
     .option(
       "--limits-redis <url>",
-      "Redis or Valkey, through which gateways share these limits; absent = the file may name it",
+      "URL of the Redis or Valkey through which gateways share these limits; absent = the URL in the file, if any",
     );
 }
 

@@ -38,7 +38,10 @@ export function logSettingsFrom({ logLevel, logFormat, requestLog, requestLogFil
   if (requestLogFile === "")
     throw new SluiceError("FLAG_VALUE", '--request-log-file is ""; give a file, or - for stdout');
   if (every === undefined && requestLogFile !== "-")
-    throw new SluiceError("FLAG_CONFLICT", "--request-log-file needs another --request-log than off");
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--request-log-file needs another --request-log than off: errors, all or 1/N",
+    );
   const encoder = logFormat === undefined ? undefined : oneOf(FORMATS, logFormat, "--log-format");
   return {
     logging: { level: oneOf(LEVELS, logLevel, "--log-level"), encoder },

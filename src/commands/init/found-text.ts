@@ -43,7 +43,7 @@ function metricsText({ missing, metricsProblem }: ServerFacts): string {
 function cacheText({ blockSize, blocks, prefixCaching }: ServerFacts): string {
   const size = `blocks of ${counted(blockSize!, "token")}`;
   const room = blocks === undefined ? "" : `, ${counted(blocks, "block")}, ${grouped(blocks * blockSize!)} tokens`;
-  const reuse = prefixCaching === undefined ? "not shown" : prefixCaching ? "on" : "off: turn it on";
+  const reuse = prefixCaching === undefined ? "not shown" : prefixCaching ? "on" : "off: turn it on at the server";
   return `${size}${room}; prefix caching ${reuse}`;
 }
 
@@ -51,7 +51,7 @@ function cacheText({ blockSize, blocks, prefixCaching }: ServerFacts): string {
 const SKEW = 2000;
 
 function clockText({ skew }: ServerFacts): string {
-  if (skew === undefined) return "not shown: the answers have no date";
+  if (skew === undefined) return "not shown: the answers have no header Date";
   if (provenSkew(skew) < SKEW) return "agrees with this machine";
   return `${Math.round(Math.abs(skew.ms) / 1000)} s ${skew.ms > 0 ? "ahead of" : "behind"} this machine: set the clocks by NTP`;
 }

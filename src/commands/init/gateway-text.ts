@@ -60,8 +60,9 @@ function entryOf(server: ServerFacts, name: string): string {
 function commentsOf(server: ServerFacts): string[] {
   if (server.problem !== undefined) return [`did not answer when this file was written: ${server.problem}`];
   const lines = [`${engineText(server)}: ${server.models.join(", ") || "lists no model"}`];
-  if (server.modelsProblem !== undefined) lines.push(`state its models by \`models: [NAME]\`: ${server.modelsProblem}`);
-  if (server.metricsProblem !== undefined) lines.push(`routed without its load: ${server.metricsProblem}`);
+  if (server.modelsProblem !== undefined)
+    lines.push(`did not list its models, so state \`models: [NAME]\`: ${server.modelsProblem}`);
+  if (server.metricsProblem !== undefined) lines.push(`gets requests without its metrics: ${server.metricsProblem}`);
   return lines;
 }
 

@@ -17,7 +17,7 @@ export function targets(urls: readonly string[], from: readonly string[]): strin
   if (secure.length > 0 && secure.length < origins.length)
     throw new SluiceError(
       "FLAG_VALUE",
-      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has none; a gateway.yaml of sluice init has servers of one kind`,
+      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has none; give servers of one kind, then add the others to the file with \`scheme\``,
     );
   return origins;
 }
@@ -51,5 +51,5 @@ function rangeOf(text: string): string[] {
 }
 
 function shown(text: string): string {
-  return text.includes("@") ? "not as it should be" : JSON.stringify(text.slice(0, 200));
+  return text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
 }

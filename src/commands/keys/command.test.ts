@@ -72,10 +72,10 @@ describe("sluice keys", () => {
     const second = await run("rotate", "a", "--grace", "7d");
     expect(second.slice(0, 23)).toBe(first.slice(0, 23));
     expect(second).not.toBe(first);
-    expect(err).toContain("the old one counts until 2026-06-08T12:00:00Z");
+    expect(err).toContain("the gateway accepts the old one until 2026-06-08T12:00:00Z");
     expect(await run("list", "--json")).toContain('"oldSecretUntil": "2026-06-08T12:00:00Z"');
     await run("rotate", "a");
-    expect(err).toContain("the old one is refused");
+    expect(err).toContain("the gateway refuses the old one");
   });
 
   it.each([

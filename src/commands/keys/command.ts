@@ -11,7 +11,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
   const load = () => import("./keys-tools.ts");
   const add = command("add", "make a key, and print it once on standard output", of)
     .option(...FILE)
-    .option("--name <name>", "required: who gets the key, as logs and metrics name it")
+    .option("--name <name>", "required: the name of the caller that gets the key, also in logs and metrics")
     .option("--models <list>", "models that the key may use, comma-separated; absent = every model")
     .option("--objective <name>", "the InferenceObjective of its requests")
     .option("--priority <number>", "the priority of its requests, instead of an objective; below 0 = shed first")
@@ -23,17 +23,17 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--json", "print one JSON array", false)
     .action(async (flags: { file: string; json: boolean }) => (await load()).listKeys(flags, world));
-  const revoke = command("revoke", "end a key at once", of)
+  const revoke = command("revoke", "make the gateway refuse a key at once", of)
     .argument("<key>", "name or id")
     .option(...FILE)
-    .option("--remove", "also take it out of the file, so that its name is free", false)
+    .option("--remove", "also remove the key from the file, which frees its name", false)
     .action(async (key: string, flags: { file: string; remove: boolean }) =>
       (await load()).revokeKey(key, flags, world),
     );
   const rotate = command("rotate", "give a key a new secret, and print it once on standard output", of)
     .argument("<key>", "name or id")
     .option(...FILE)
-    .option("--grace <duration>", "how long the old secret still counts: 0, 24h, 7d", "0")
+    .option("--grace <duration>", "how long the gateway still accepts the old secret: 0, 24h, 7d", "0")
     .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
   const made = command("keys", "make and change the keys of a gateway's clients");
   for (const one of [add, list, revoke, rotate]) made.addCommand(one);

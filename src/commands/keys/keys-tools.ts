@@ -29,7 +29,8 @@ const DAY = 24 * 3_600_000;
 /** `sluice keys add`. The secret is alone on standard output, so that a script can read it. */
 export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
   const { file, name, models, objective, priority, fairnessId, choosesFlow, expires } = flags;
-  if (name === undefined) throw new SluiceError("FLAG_MISSING", "give --name NAME, who gets the key");
+  if (name === undefined)
+    throw new SluiceError("FLAG_MISSING", "give --name NAME, the name of the caller that gets the key");
   if (objective !== undefined && priority !== undefined)
     throw new SluiceError("FLAG_CONFLICT", "give --objective or --priority, not both");
   const now = world.clock.wall();
@@ -98,8 +99,10 @@ export async function rotateKey(
   world.out(`${rotated.key}\n`);
   const { name, previous } = rotated.entry;
   const old =
-    previous === undefined ? "the old one is refused" : `the old one counts until ${timeText(previous.until)}`;
-  world.err(`sluice: the key ${name} has a new secret, and ${old}; standard output got the only copy\n`);
+    previous === undefined
+      ? "the gateway refuses the old one"
+      : `the gateway accepts the old one until ${timeText(previous.until)}`;
+  world.err(`sluice: the key ${name} has a new secret, and ${old}; standard output got the only copy of the new one\n`);
 }
 
 function changed<T extends Edited>(file: string, world: KeysWorld, change: (edit: KeysEdit) => T): Promise<T> {
@@ -166,7 +169,7 @@ function priorityOf(text: string): number {
 function endOf(text: string, now: number): number {
   const end = timeIn(text) ?? now + lengthOf(text, "--expires", "30d, 12h or a time such as 2027-01-31T12:00:00Z");
   if (end > now) return end;
-  throw new SluiceError("FLAG_VALUE", `--expires is "${text}", which is over; give a time to come`);
+  throw new SluiceError("FLAG_VALUE", `--expires is "${text}", which is over; give a time in the future`);
 }
 
 /** A length of time in milliseconds, at least 0, at most ten years. Days are written with `d`, which durations elsewhere lack. */

@@ -63,7 +63,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "policies from --list, or all; the first one is the baseline of all ratios (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
     )
     .option("--config-file <file...>", "EndpointPickerConfig files; each is one more policy, by the name of the file")
-    .option("--allow-experimental-plugins", "permit alpha plugins in them", false)
+    .option("--allow-experimental-plugins", "permit alpha plugins in the files of --config-file", false)
     .option(
       "--rate <number...>",
       "how fast requests arrive, for example 10 20 40, in the workload's unit, or all for every rate that the workload defines (default: four of them)",

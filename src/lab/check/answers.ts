@@ -43,17 +43,17 @@ export function refusal(
 }
 
 const NO_ANSWER = {
-  connect: "see why it no longer accepts connections",
-  timeout: "see what it waits for, or give it longer with --timeout",
-  broken: "see in its log why it cuts the answer short or does not speak HTTP",
+  connect: "find out why the server no longer accepts connections",
+  timeout: "find out what the server waits for, or give it more time with --timeout",
+  broken: "find in the log of the server why it cuts the answer short or does not speak HTTP",
 } as const;
 
 function remedyFor(status: number): string {
-  if (status === 404 || status === 405) return "serve this path, or name a model it serves with --model";
-  if (status === 429 || status === 503) return "try again once it is idle and has loaded its model";
+  if (status === 404 || status === 405) return "serve this path, or name a model of the server with --model";
+  if (status === 429 || status === 503) return "try again when the server is idle and has loaded its model";
   if (status < 400) return "answer 200 at this path itself";
   if (status < 500) return "accept the request as the OpenAI API defines it";
-  return "see its log";
+  return "read the log of the server";
 }
 
 /** @param where the place of the usage, for the sentence, @param remedy for an answer without usage */

@@ -327,7 +327,7 @@ describe("APIs that break the protocol", () => {
       ],
       "completions",
       "POST /v1/completions answered 500: boom",
-      "see its log",
+      "read the log of the server",
     ],
     [
       "HTML",
@@ -533,7 +533,7 @@ describe("a server that cannot be checked", () => {
     expect(exitStatus).toBe(1);
     const lines = verdicts.map(verdictLine);
     expect(lines).toContainEqual(
-      "FAIL  completions: POST /v1/completions: no complete answer within 1000 ms (MUST, Inference API Protocol) -> see what it waits for, or give it longer with --timeout",
+      "FAIL  completions: POST /v1/completions: no complete answer within 1000 ms (MUST, Inference API Protocol) -> find out what the server waits for, or give it more time with --timeout",
     );
     expect(lines).toContainEqual(
       "skip  chat completions: not tried after 3 requests without an answer (MUST, Inference API Protocol)",

@@ -97,7 +97,10 @@ export function checkStream(api: Api, model: string, answer: ProbeAnswer | NoAns
     finding.broken(`event ${unreadable + 1} is not a JSON object`, "send one JSON object per data event");
   const failed = chunks.find((json) => at(json, "error") !== undefined);
   if (failed !== undefined)
-    finding.broken(`an event reports an error: ${JSON.stringify(at(failed, "error")).slice(0, 160)}`, "see its log");
+    finding.broken(
+      `an event reports an error: ${JSON.stringify(at(failed, "error")).slice(0, 160)}`,
+      "read the log of the server",
+    );
   const said = chunks.filter((json) => at(json, "choices", 0, ...delta) !== undefined);
   if (said.length === 0)
     finding.broken(`no event has choices[0].${delta.join(".")}`, "send tokens in the shape of the OpenAI API");

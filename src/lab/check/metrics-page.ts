@@ -140,7 +140,7 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
 const NO_PAGE = {
   connect: "accept the connections of scrapers also while the model works",
   timeout: "answer scrapes at once also while the model works",
-  broken: "see in its log why it cuts the page short or does not speak HTTP",
+  broken: "find in the log of the server why it cuts the page short or does not speak HTTP",
 } as const;
 
 function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | undefined, path: string): void {
@@ -148,7 +148,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
   if (answer.status === 401 || answer.status === 403)
     finding.broken(
       `${request} answered ${answer.status}`,
-      "serve metrics without credentials, as pickers scrape; to check on, give them with --header",
+      "serve metrics without credentials, because pickers send none; to go on with the check, give credentials with --header",
     );
   else if (answer.status !== 200)
     finding.broken(
@@ -158,7 +158,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
   else if (answer.cut)
     finding.broken(
       `the page is larger than ${MAX_PAGE_BYTES} bytes`,
-      "expose fewer series: it is fetched many times a second",
+      "expose fewer series, because pickers fetch the page many times a second",
     );
   else if (page === undefined)
     finding.broken(
@@ -168,7 +168,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
   else {
     if (page.malformed > 0)
       finding.broken(
-        `${page.malformed} lines of metrics that are read are not in the Prometheus text format`,
+        `${page.malformed} lines of metrics that pickers read are not in the Prometheus text format`,
         'write NAME{label="value"} NUMBER',
       );
     if (!MEDIA_TYPES.has(answer.mediaType))

@@ -22,22 +22,27 @@ const LIVE = { live: true };
 const FAULT = { fault: true };
 
 /**
- * Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(ours)" marks options that vLLM lacks.
+ * Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(only in sluice)" marks the others.
  */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
   port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),
-  instances: integer(1, 1, 64, "servers in one process, on consecutive ports (ours)"),
+  instances: integer(1, 1, 64, "servers in one process, on consecutive ports (only in sluice)"),
   "data-parallel-size": integer(1, 1, 8, "ranks; rank i listens on port + i"),
   model: textOption("sim", "name of the base model"),
   "served-model-name": list(z.string().min(1), "names clients may use for the base model; the first one is reported"),
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
-    "whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; beside vllm only the load is shown (ours)",
+    "whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; beside vllm only the load is shown (only in sluice)",
   ),
   mode: choice(["random", "echo"], "random", "what answers hold: canned sentences (random) or the prompt (echo)"),
-  seed: integer(1, 0, 2 ** 32 - 1, "where all chance starts: equal seeds and requests, equal answers and timings"),
+  seed: integer(
+    1,
+    0,
+    2 ** 32 - 1,
+    "seed of all random values: with the same seed, the same requests get the same answers and timings",
+  ),
   "max-model-len": integer(DEFAULT_ENGINE.maxModelLen, 2, BIG, "context window in tokens, prompt and answer together"),
   "max-num-seqs": integer(DEFAULT_ENGINE.maxNumSeqs, 1, 65536, "sequences that run at the same time"),
   "max-waiting-queue-length": integer(
@@ -110,7 +115,7 @@ const SHAPE = {
     "slow-down while every slot is in use, relative to a single sequence",
     LIVE,
   ),
-  "time-scale": real(L.timeScale, 1e-6, 1e6, "multiplies every duration above (ours)", LIVE),
+  "time-scale": real(L.timeScale, 1e-6, 1e6, "multiplies every duration above (only in sluice)", LIVE),
 
   "failure-injection-rate": real(0, 0, 100, "percentage of requests that fail", FAULT),
   "failure-types": list(
@@ -118,18 +123,18 @@ const SHAPE = {
     `failures to choose from, default all: ${FAILURE_TYPES.join(", ")}`,
     FAULT,
   ),
-  "fail-connect": flag(false, "accept connections, reset them at the first request (ours)", FAULT),
-  "drop-after-tokens": integer(-1, -1, BIG, "reset the connection after N tokens, -1 = never (ours)", FAULT),
+  "fail-connect": flag(false, "accept connections, reset them at the first request (only in sluice)", FAULT),
+  "drop-after-tokens": integer(-1, -1, BIG, "reset the connection after N tokens, -1 = never (only in sluice)", FAULT),
   "stall-after-tokens": integer(
     -1,
     -1,
     BIG,
-    "stop producing after N tokens but keep the connection, -1 = never (ours)",
+    "stop producing after N tokens but keep the connection, -1 = never (only in sluice)",
     FAULT,
   ),
-  "slow-body-bytes-per-sec": integer(0, 0, BIG, "pace of response bodies, 0 = unlimited (ours)", FAULT),
-  "error-until": integer(0, 0, BIG, "answer the first N requests with 503 (ours)", FAULT),
-  "crash-after": durationOption(0, "exit this long after the start, 0 = never (ours)", FAULT),
+  "slow-body-bytes-per-sec": integer(0, 0, BIG, "pace of response bodies, 0 = unlimited (only in sluice)", FAULT),
+  "error-until": integer(0, 0, BIG, "answer the first N requests with 503 (only in sluice)", FAULT),
+  "crash-after": durationOption(0, "exit this long after the start, 0 = never (only in sluice)", FAULT),
   "startup-duration": durationOption(0, "answer /health/ready with 503 for this long"),
 
   "pod-name": textOption("", "x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),

@@ -189,7 +189,7 @@ export function envelopeSchema(registry: PluginRegistry) {
           const isInline = INLINE_THRESHOLDS.some((key) => value[key] !== undefined);
           const message =
             value.pluginRef && isInline
-              ? "takes a pluginRef or, as from v1.2 to v1.4, thresholds, not both; give the thresholds to the plugin"
+              ? "excludes thresholds beside it, the form of v1.2 to v1.4; move the thresholds to the parameters of the plugin"
               : detector;
           if (Boolean(value.pluginRef) === isInline) context.addIssue({ code: "custom", path: ["pluginRef"], message });
         })

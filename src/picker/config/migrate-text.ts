@@ -46,7 +46,7 @@ export function migrateText(
   const notes: string[] = [];
   if (hasAliases(document)) {
     document = new YamlDocument(document.toJS({ maxAliasCount: -1 })) as unknown as typeof document;
-    notes.push(`${file}: aliases were written out, and comments left away with them`);
+    notes.push(`${file}: aliases are written out, and the comments of the file are lost`);
   }
   const top = document.contents;
   if (!isMap(top) || !new Rewriting(top as YAMLMap, loaded).run()) return { text, notes: [] };

@@ -42,7 +42,7 @@ describe("several instances of a producer (scheduling 3.4)", () => {
 `;
     expect(readers(stages(""))).toEqual(["prefix-cache-scorer: coarse", "first: fine", "second: fine"]);
     expect(problemsOf(stages("prefixMatchInfoProducerName: coarse"))).toEqual([
-      "c.yaml:7:3: plugins[3]: first reads prefix-matched-blocks of fine, and second, which works with it, that of coarse; name the same producer in both",
+      "c.yaml:7:3: plugins[3]: first reads prefix-matched-blocks of fine, but second of the same profile handler reads prefix-matched-blocks of coarse; name the same producer in both plugins",
     ]);
   });
 

@@ -88,7 +88,7 @@ export function checkShared(
   for (const { reader, key, producer } of shared) {
     const other = shared.find((one) => one.key === key && one.producer !== producer);
     if (other === undefined) continue;
-    const problem = `${reader.name} reads ${key.name} of ${producer.name}, and ${other.reader.name}, which works with it, that of ${other.producer.name}; name the same producer in both`;
+    const problem = `${reader.name} reads ${key.name} of ${producer.name}, but ${other.reader.name} of the same profile handler reads ${key.name} of ${other.producer.name}; name the same producer in both plugins`;
     into.push({ path: table.get(reader.name)?.path ?? [], problem });
     return;
   }

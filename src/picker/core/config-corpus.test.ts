@@ -272,7 +272,7 @@ flowControl:
   it("says that comments went with the aliases", () => {
     const text = readFileSync(join(CORPUS, "v1.5-anchors.yaml"), "utf8");
     expect(migrateText(text, PLUGIN_REGISTRY, { file: "c" }).notes).toEqual([
-      "c: aliases were written out, and comments left away with them",
+      "c: aliases are written out, and the comments of the file are lost",
     ]);
   });
 });

@@ -91,7 +91,7 @@ export class ByteBudget {
   /** The reason in the answer to the client of a stalled body. */
   get stallReason(): string {
     const { minRate, window } = this.settings;
-    return `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
+    return `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while other requests need the memory; send the request again`;
   }
 
   /** Bytes held now, in both pools. */

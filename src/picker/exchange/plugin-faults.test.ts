@@ -33,8 +33,8 @@ describe("a request-header processor", () => {
 
   it.each([
     ["a promise", late, "a decision does not wait"],
-    ["a text", () => "no", "a Rejection refuses it"],
-    ["true", () => true, "a Rejection refuses it"],
+    ["a text", () => "no", "or a Rejection to refuse the request"],
+    ["true", () => true, "or a Rejection to refuse the request"],
   ])("that answers with %s has not refused the request, and is reported", (_, process, message) => {
     const { refusal, failed } = processed(process);
     expect(refusal).toBeUndefined();

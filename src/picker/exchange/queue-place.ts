@@ -6,7 +6,7 @@ import type { Processed } from "./decide.ts";
 import type { Decision } from "./wire.ts";
 
 /** The decision for an exchange that is over. */
-export const OVER = new Rejection("internal", "the request was over before it was decided about");
+export const OVER = new Rejection("internal", "the request ended before its decision");
 
 /** A request in a queue, and who gets its decision. */
 export interface Waiting {

@@ -114,7 +114,7 @@ export class Bands {
       this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
       let areNumbers = this.#ceilings.length === this.#list.length;
       for (const ceiling of this.#ceilings) areNumbers &&= typeof ceiling === "number" && !Number.isNaN(ceiling);
-      if (!areNumbers) throw new TypeError("the policy wrote no number for each band");
+      if (!areNumbers) throw new TypeError("the policy did not write a number for each band");
     } catch (error) {
       this.#events.failed("usage limit policy", error);
       this.#ceilings = this.#list.map(() => 1);

@@ -261,7 +261,7 @@ function withHeadroom(limit: number, share: number): number {
 export const noCapacityDetector = defineSaturationDetector({
   type: "no-capacity-detector",
   describe:
-    "Saturated or not, as releases v1.0 to v1.4 saw it: one endpoint with fresh metrics, queue and KV-cache use not above their thresholds, is capacity enough.",
+    "Gives only full or not full, as releases v1.0 to v1.4 did. The pool is not full while one endpoint has fresh metrics, with the queue and the KV-cache use at or below their thresholds.",
   parameters: z.strictObject(thresholds),
   create: ({ queueDepthThreshold, kvCacheUtilThreshold, metricsStalenessThreshold }) => ({
     saturation(endpoints: readonly Endpoint[], now: number): number {
@@ -279,6 +279,6 @@ export const noCapacityDetector = defineSaturationDetector({
 /** Not a published type. v0.3 had no saturation: only its tree refused requests (scheduling 5.1). */
 export const neverSaturatedDetector = defineSaturationDetector({
   type: "never-saturated-detector",
-  describe: "Never saturated: what is sheddable is left to the profile's filters.",
+  describe: "Never saturated: only the filters of the profile can refuse sheddable requests.",
   create: () => ({ saturation: () => 0 }),
 });

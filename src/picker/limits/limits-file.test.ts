@@ -29,7 +29,10 @@ describe("a limits file", () => {
       "rules: [{key: a, inFlight: 1, requestPerMinute: 1}]",
       "1:31: rules[0].requestPerMinute: unknown key `requestPerMinute`; did you mean `requestsPerMinute`?",
     ],
-    ["rules: [{key: a}]", "1:9: rules[0]: limits nothing; give requestsPerMinute, tokensPerMinute, inFlight"],
+    [
+      "rules: [{key: a}]",
+      "1:9: rules[0]: limits nothing; give at least one of requestsPerMinute, tokensPerMinute, inFlight",
+    ],
     ["rules: [{inFlight: 0}]", "1:10: rules[0].inFlight: must be at least 1, got 0"],
     [
       "rules: [{key: a, inFlight: 1}, {key: a, requestsPerMinute: 1}]",

@@ -15,14 +15,16 @@ const selector = (about: string) => z.string().min(1).max(MAX_NAME).optional().d
 
 const rule = z
   .strictObject({
-    key: selector('The name of a key. "*" = each key has a counter of its own; absent = one counter for all requests.'),
+    key: selector(
+      'The name of a key. "*" = each key has a counter of its own, without keys each client address; absent = one counter for all.',
+    ),
     model: selector('The name of a model. "*" = each model has a counter of its own; absent = one for all models.'),
     requestsPerMinute: amount("The most requests in a minute."),
     tokensPerMinute: amount("The most tokens in a minute, of prompts and answers together."),
     inFlight: amount("The most requests that run at the same time, queued ones included."),
   })
   .refine((value) => LIMITS.some((name) => value[name] !== undefined), {
-    message: `limits nothing; give ${LIMITS.join(", ")}`,
+    message: `limits nothing; give at least one of ${LIMITS.join(", ")}`,
   });
 
 /** The content of the file of `--limits`. */
@@ -40,9 +42,13 @@ export const limitsSchema = z
       })
       .optional()
       .describe(
-        "URL of the Redis or Valkey server through which gateways share their counts; absent = each counts alone.",
+        "URL of the Redis or Valkey server through which gateways share their counts; absent = each gateway counts alone.",
       ),
-    rules: z.array(rule).max(MAX_RULES).default([]).describe("All rules that match a request apply."),
+    rules: z
+      .array(rule)
+      .max(MAX_RULES)
+      .default([])
+      .describe("The limits. Every rule that matches a request applies to it."),
   })
   .superRefine(({ rules }, context) => {
     const seen = new Map<string, number>();
@@ -54,7 +60,7 @@ export const limitsSchema = z
         context.addIssue({
           code: "custom",
           path: ["rules", i],
-          message: `has the key and the model of rules[${before}]; write the limits into one rule`,
+          message: `has the key and the model of rules[${before}]; write the limits of both into one rule`,
         });
     }
   });
@@ -63,7 +69,9 @@ export type LimitsSettings = z.output<typeof limitsSchema>;
 
 /** The section `limits` of gateway.yaml: the content of that file, or its path. */
 export const limitsSection = limitsSchema
-  .safeExtend({ file: z.string().min(1).optional().describe("A file of limits in place of `rules`; followed.") })
+  .safeExtend({
+    file: z.string().min(1).optional().describe("A file of limits in place of `rules`; watched for changes."),
+  })
   .superRefine(({ file, rules }, context) => {
     if (file !== undefined && rules.length > 0)
       context.addIssue({ code: "custom", path: ["rules"], message: "give at most one of `file` and `rules`" });

@@ -65,7 +65,7 @@ export class Limits {
     if (source.redis !== undefined && redis !== undefined && redis !== source.redis)
       parts.log.warn(
         { file },
-        "limits.redis (--limits-redis) names another Redis than the limits file; the file's does not count",
+        "limits.redis (--limits-redis) and the limits file name different Redis servers; the gateway uses limits.redis",
       );
     return limits;
   }
@@ -79,7 +79,10 @@ export class Limits {
     this.#table.useRules(rules);
     this.#nameRules();
     if (redis !== undefined && redis !== this.#redis)
-      this.#parts.log.warn({}, "another Redis for limits takes effect at the next start of the process");
+      this.#parts.log.warn(
+        {},
+        "the changed Redis of the limits takes effect only at the next start: restart the gateway",
+      );
   }
 
   /** Shows the figures on the page of metrics, and follows the file. */

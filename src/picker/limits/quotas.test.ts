@@ -156,7 +156,7 @@ describe("requests and tokens of a minute", () => {
     const big = () => refusedBy(ask(51));
     expect([big().rejection.status, big().rejection.reason]).toEqual([400, "over_token_limit"]);
     expect(big().rejection.detail).toContain(
-      "about 51 tokens, and the limit is 50 tokens per minute (all): it never fits",
+      "about 51 tokens, and the limit is 50 tokens per minute (all), so the request never fits",
     );
     expect(big().headers.get("retry-after-ms")).toBeUndefined();
     granted(ask(1));

@@ -185,11 +185,14 @@ function overLimit(excess: Excess, tokens: number, counter: string, headers: Hea
   const { kind, limit, used, waitMs = IN_FLIGHT_RETRY } = excess;
   const what = `${limit} ${WORDS[kind]} (${counter})`;
   if (waitMs === Number.POSITIVE_INFINITY) {
-    const sentence = `the request has about ${tokens} tokens, and the limit is ${what}: it never fits; send a shorter prompt`;
+    const sentence = `the prompt has about ${tokens} tokens, and the limit is ${what}, so the request never fits; send a shorter prompt`;
     return { rejection: new Rejection("over_token_limit", sentence), headers };
   }
+  const count = Math.ceil(used);
   const state =
-    kind === "tokens" ? `${Math.ceil(used)} are used, this request needs ${tokens}` : `${Math.ceil(used)} are used`;
+    kind === "in-flight"
+      ? `${count} are in flight`
+      : `${count} are used${kind === "tokens" ? `, this request needs ${tokens}` : ""}`;
   const sentence = `the limit of ${what} is reached: ${state}. Please try again in ${durationText(waitMs)}.`;
   headers.add("retry-after-ms", String(Math.max(1, Math.ceil(waitMs))));
   return {

@@ -245,7 +245,7 @@ export class SharedLimits {
     for (const { counter } of this.#shares.values()) counter.deaf = true;
     this.#log.warn(
       { server: this.server },
-      "limits are not shared now: Redis does not answer; the last known use of the other gateways counts on",
+      "limits are not shared now, because Redis does not answer; this gateway counts on with the last known use of the others",
     );
   }
 

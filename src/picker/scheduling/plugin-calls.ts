@@ -196,6 +196,6 @@ export function refusalIn(answer: unknown): Rejection | undefined {
   refusePromise(answer);
   throw new SluiceError(
     "PLUGIN_ANSWER",
-    `it answered with a ${typeof answer}; nothing lets the request pass, a Rejection refuses it`,
+    `it returned a ${typeof answer}; it must return nothing to let the request pass, or a Rejection to refuse the request`,
   );
 }

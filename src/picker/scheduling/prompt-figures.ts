@@ -64,7 +64,10 @@ export function precondition(
   if (!prefersAvailable(headers)) return undefined;
   const matched = columns.at(figures.matchedBlocks);
   if (matched !== undefined && matched[order[0]!]! > 0) return undefined;
-  return new Rejection("precondition_failed", "no endpoint that may be chosen holds the beginning of the prompt");
+  return new Rejection(
+    "precondition_failed",
+    "the chosen endpoint does not hold the beginning of the prompt; send the request without `prefer: if-available`",
+  );
 }
 
 /** Whether one of the `prefer` headers (RFC 7240 2) has the token `if-available`, with any parameters and in any case. */

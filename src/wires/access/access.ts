@@ -111,7 +111,7 @@ async function fileKeys(
     clock,
     signature: () => fileSignature(jwks),
     changed: () => keys.readNow(),
-    unwatchable: (text) => log.warn({ file: jwks }, `keys of an issuer: ${text}`),
+    unwatchable: (text) => log.warn({ file: jwks }, `keys of an issuer of tokens: ${text}`),
   });
   stops.push(() => watch.close());
   await keys.readNow();

@@ -53,7 +53,7 @@ it("changes are in force soon; a broken file and a removed one change nothing, e
   await poll("the second key", () => typeof keys.table.find(second.key, 0) === "object");
   expect([changes, [...keys.table.priorities]]).toEqual([2, [7]]);
   await put(second.text.replace("name: b", "nam: b"));
-  await poll("the error", () => told("error keys file: the new file is not usable").length === 1);
+  await poll("the error", () => told("error keys file: the changed file cannot be used").length === 1);
   expect(lines.at(-1)).toMatch(/unknown key `nam`; did you mean `name`/);
   await rm(file);
   await poll("the second error", () => told("does not exist").length === 1);

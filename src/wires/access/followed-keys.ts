@@ -64,7 +64,8 @@ export class FollowedKeys {
     changed();
     await this.#checkMode();
     log.info({ file, keys: keys.length }, "keys file: its keys are in force");
-    if (keys.length === 0) log.warn({ file }, "keys file: it lists no key, so every key is refused");
+    if (keys.length === 0)
+      log.warn({ file }, "keys file: it lists no key, so the gateway refuses every key; add one with sluice keys add");
   }
 
   async #reload(): Promise<void> {
@@ -72,7 +73,10 @@ export class FollowedKeys {
     try {
       await this.#read();
     } catch (error) {
-      log.error({ file, cause: messageOf(error) }, "keys file: the new file is not usable, the old keys stay in force");
+      log.error(
+        { file, cause: messageOf(error) },
+        "keys file: the changed file cannot be used, so the old keys stay in force; correct the file",
+      );
     }
   }
 

@@ -25,13 +25,16 @@ interface GatekeeperOptions {
 
 const HOW = "send a key of this gateway in the header `authorization: Bearer KEY`, `x-api-key` or `api-key`";
 const FAULTS: Readonly<Record<KeyFault, Rejection>> = {
-  unknown: new Rejection("key_invalid", "the key is not one of this gateway; correct it, or ask the operator for one"),
+  unknown: new Rejection(
+    "key_invalid",
+    "this gateway does not know the key; correct the key, or ask the operator for one",
+  ),
   expired: new Rejection("key_expired", "the key has expired; ask the operator of the gateway for a new one"),
   revoked: new Rejection("key_revoked", "the key was revoked; ask the operator of the gateway for a new one"),
 };
 const IN_TARGET = new Rejection(
   "key_invalid",
-  `the request target holds a key, which logs on the way may have kept: revoke it, and ${HOW}`,
+  `the request target holds a key, and logs on the way may have kept it; let the operator revoke the key, then ${HOW}`,
 );
 const MISSING = new Rejection("key_missing", `the request has no key; ${HOW}`);
 

@@ -87,15 +87,16 @@ export class IssuerKeys {
       this.#keys = createLocalJWKSet(keys);
       this.#readAt = clock.now();
       this.#mayReadAt = this.#readAt + COOL_DOWN;
-      if (isFirst) log.info({ place, keys: keys.keys.length }, "the keys of the issuer of tokens are in force");
+      if (isFirst) log.info({ place, keys: keys.keys.length }, "the keys of an issuer of tokens are in force");
     } catch (error) {
       this.#mayReadAt = clock.now() + COOL_DOWN_FAILED;
-      const effect = this.#keys === undefined ? "its tokens get 503" : "the old keys stay in force";
+      const counts = this.#keys !== undefined && clock.now() - this.#readAt < TOO_OLD;
+      const effect = counts ? "the old keys count until 24 h after their last read" : "tokens of this issuer get 503";
       this.#told.log(
         "error",
         "",
         { place, cause: messageOf(error) },
-        `the keys of the issuer of tokens cannot be read: ${effect}`,
+        `the keys of an issuer of tokens cannot be read: ${effect}`,
       );
     }
   }
@@ -113,13 +114,24 @@ export function keySetIn(text: string, place: string): JSONWebKeySet {
     throw new SluiceError("DOCUMENT_SYNTAX", `${place} is not JSON; it must be a JSON Web Key Set`);
   }
   const keys = (document as { keys?: unknown } | null)?.keys;
-  if (!Array.isArray(keys)) throw new SluiceError("DOCUMENT_INVALID", `${place} has no list \`keys\` (RFC 7517)`);
+  if (!Array.isArray(keys))
+    throw new SluiceError(
+      "DOCUMENT_INVALID",
+      `${place} has no list \`keys\`; it must be a JSON Web Key Set (RFC 7517)`,
+    );
   if (keys.length > MAX_SIGNING_KEYS)
-    throw new SluiceError("DOCUMENT_INVALID", `${place} has more than ${MAX_SIGNING_KEYS} keys`);
+    throw new SluiceError(
+      "DOCUMENT_INVALID",
+      `${place} has more than ${MAX_SIGNING_KEYS} keys; leave only the keys that sign tokens`,
+    );
   const usable = keys.filter((key): key is JSONWebKeySet["keys"][number] => {
     const { kty, d, k } = (key ?? {}) as Readonly<Record<string, unknown>>;
     return typeof kty === "string" && kty !== "oct" && d === undefined && k === undefined;
   });
-  if (usable.length === 0) throw new SluiceError("DOCUMENT_INVALID", `${place} has no public key`);
+  if (usable.length === 0)
+    throw new SluiceError(
+      "DOCUMENT_INVALID",
+      `${place} has no public key; the gateway uses no secret keys (\`oct\`) and no private keys`,
+    );
   return { keys: usable };
 }

@@ -21,7 +21,7 @@ it.each([
     /^invalid keys file: keys\.yaml:5:3: keys\[0\]\.model: unknown key `model`; did you mean `models`\?$/,
   ],
   [one("models: []"), /keys\.yaml:5:3: keys\[0\]\.models: must have at least 1 entries/],
-  [one('models: ["*"]'), /keys\[0\]\.models\[0\]: leave `models` out for every model/],
+  [one('models: ["*"]'), /keys\[0\]\.models\[0\]: is not a model name here; leave `models` out/],
   [one("expires: 30d"), /keys\.yaml:5:3: keys\[0\]\.expires: expected a time such as "2027/],
   [one("expires: 2027-02-31T99:00:00Z"), /expected a time/],
   [one("priority: 1.5"), /priority: expected a whole number/],

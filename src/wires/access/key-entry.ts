@@ -41,25 +41,28 @@ export const priority = z.int().min(LEAST).max(MOST);
 /** One key of the file. */
 const KeyEntry = z.strictObject({
   id: z.string().regex(KEY_ID, "expected 12 lower-case letters and digits, as `sluice keys add` writes them"),
-  name: line.describe("Unique; in logs and metrics."),
+  name: line.describe("The name of the key, also in logs and metrics; unique."),
   hash: hash.describe("SHA-256 of the key."),
   models: z
-    .array(line.refine((name) => name !== "*", "leave `models` out for every model"))
+    .array(line.refine((name) => name !== "*", "is not a model name here; leave `models` out to allow every model"))
     .min(1)
     .max(MAX_MODELS)
     .optional()
     .describe("Models that the key may use; absent = every model."),
   objective: line.optional().describe("The InferenceObjective of its requests."),
-  priority: priority.optional().describe("The priority of its requests, where no `objective` is given."),
+  priority: priority.optional().describe("The priority of its requests, in place of an objective."),
   fairnessId: line.optional().describe("The flow of its requests; default: the name."),
-  choosesFlow: z.boolean().default(false).describe("Whether the client's objective and fairness headers count."),
+  choosesFlow: z
+    .boolean()
+    .default(false)
+    .describe("Whether the gateway obeys the objective and fairness headers of the client."),
   createdAt: time.optional(),
-  expires: time.optional().describe("From this time on the key is refused; absent = never."),
-  revoked: time.optional().describe("When the key was revoked; such a key is refused."),
+  expires: time.optional().describe("The time from which on the gateway refuses the key; absent = never."),
+  revoked: time.optional().describe("The time at which the key was revoked; the gateway refuses a revoked key."),
   previous: z
     .strictObject({ hash, until: time })
     .optional()
-    .describe("The secret before the last rotation, and how long it counts."),
+    .describe("The secret before the last rotation, and until when the gateway accepts it."),
 });
 export type KeyEntry = z.output<typeof KeyEntry>;
 

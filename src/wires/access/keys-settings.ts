@@ -34,45 +34,53 @@ export type ClaimPath = readonly string[];
 /** Where the keys of an issuer are: a file, or an address that nobody on the way can change. */
 const jwks = text.refine((place) => !isUrl(place) || isSafeUrl(place), {
   error:
-    "expected a file or an https:// address; http:// is for loopback only, since who changes the answer signs tokens",
+    "expected a file or an https:// address; http:// is for loopback only, because a program that changes the answer could sign tokens",
 });
 
 /** An issuer of tokens. */
 const TokenSettings = z.strictObject({
-  issuer: text.describe("The claim `iss`, exactly."),
+  issuer: text.describe("The exact value of the claim `iss`."),
   audience: z
     .union([text, z.array(text).min(1).max(16)], "expected a text, or a list of texts")
     .transform((one) => (typeof one === "string" ? [one] : one))
-    .describe("One of these is in the claim `aud`."),
-  jwks: jwks.describe("The public keys (RFC 7517): a file, or an https address."),
+    .describe("Accepted values of the claim `aud`: a token must have one of them."),
+  jwks: jwks.describe("The public keys of the issuer (JSON Web Key Set, RFC 7517): a file, or an https address."),
   algorithms: z
     .array(z.enum(ALGORITHMS))
     .min(1)
     .default([...DEFAULT_ALGORITHMS])
-    .describe("The signatures that are accepted."),
+    .describe("The signature algorithms that the gateway accepts."),
   clockTolerance: duration()
     .refine((ms) => ms <= MAX_TOLERANCE, "must be at most 10m")
     .default(30_000)
-    .describe("How far the clocks of issuer and gateway may differ."),
+    .describe("How far the clocks of issuer and gateway may differ, at most 10m."),
   claims: z
     .strictObject({
-      name: claim.optional().describe("Default: `sub`."),
-      models: claim.optional().describe("A list, or names with blanks between. Absent = every model."),
+      name: claim.optional().describe("The claim with the name of the caller; default `sub`."),
+      models: claim
+        .optional()
+        .describe("The claim with the models: a list, or names with blanks between. Absent = every model."),
       objective: claim.optional(),
       priority: claim.optional(),
       fairnessId: claim.optional(),
     })
     .default({})
-    .describe("The claims that say the same as the keys of a keys file."),
-  choosesFlow: z.boolean().default(false).describe("Whether the client's objective and fairness headers count."),
+    .describe("The claims that say what an entry of a keys file says for its key."),
+  choosesFlow: z
+    .boolean()
+    .default(false)
+    .describe("Whether the gateway obeys the objective and fairness headers of the client."),
 });
 export type TokenSettings = z.output<typeof TokenSettings>;
 
 /** The section `keys` of gateway.yaml: who may send requests. */
 export const KeysSettings = z.strictObject({
-  file: text.optional().describe("The keys file of `sluice keys`; followed."),
-  jwt: z.array(TokenSettings).max(MAX_ISSUERS).default([]).describe("Issuers whose tokens are accepted."),
-  open: z.boolean().default(false).describe("Without keys: let every client of other machines send requests."),
+  file: text.optional().describe("The keys file of `sluice keys`; watched for changes."),
+  jwt: z.array(TokenSettings).max(MAX_ISSUERS).default([]).describe("Issuers whose tokens the gateway accepts."),
+  open: z
+    .boolean()
+    .default(false)
+    .describe("Without keys: also listen on addresses that other machines reach, and let every client send requests."),
 });
 export type KeysSettings = z.output<typeof KeysSettings>;
 

@@ -13,7 +13,7 @@ export function checkDoor(listeners: readonly ListenAddress[], keyed: boolean, o
   if (keyed && open)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--open lets clients in without a key, and there are keys; remove one of both",
+      "--open (keys.open) lets clients in without a key, but the gateway has keys or issuers of tokens; remove --open, or these",
     );
   if (keyed || open) return;
   const exposed = listeners.find(({ host }) => !isLoopbackHost(host));
@@ -21,7 +21,7 @@ export function checkDoor(listeners: readonly ListenAddress[], keyed: boolean, o
   const where = hostPort(exposed.host, exposed.port);
   throw new SluiceError(
     "KEYS_MISSING",
-    `${where} is open to other machines, and the gateway has no keys: give --keys FILE (sluice keys add makes one), or --open to let every client send requests`,
+    `${where} is open to other machines, and the gateway has no keys; give --keys FILE (sluice keys add makes the file), or --open to let every client send requests`,
   );
 }
 

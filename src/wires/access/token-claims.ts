@@ -15,17 +15,17 @@ export function callerOf(
 ): Caller | string {
   const { issuer, claims: paths, choosesFlow } = settings;
   const subject = textAt(claims, ["sub"]);
-  if (subject === undefined) return "it has no text in the claim `sub`";
+  if (subject === undefined) return `its claim \`sub\` is not a text of 1 to ${MAX_TEXT} characters`;
   const read = { name: subject, objective: undefined, fairnessId: undefined } as Record<string, string | undefined>;
   for (const member of ["name", "objective", "fairnessId"] as const) {
     const path = paths[member];
     if (path === undefined || valueAt(claims, path) === undefined) continue;
     const text = textAt(claims, path);
-    if (text === undefined) return wrong(path, `is no text of 1 to ${MAX_TEXT} characters`);
+    if (text === undefined) return wrong(path, `is not a text of 1 to ${MAX_TEXT} characters`);
     read[member] = text;
   }
   const priority = paths.priority && valueAt(claims, paths.priority);
-  if (priority !== undefined && !is32Bit(priority)) return wrong(paths.priority!, "is no whole number of 32 bits");
+  if (priority !== undefined && !is32Bit(priority)) return wrong(paths.priority!, "is not a whole number of 32 bits");
   const models = paths.models && modelsAt(claims, paths.models);
   if (typeof models === "string") return models;
   return {
@@ -45,7 +45,7 @@ function modelsAt(claims: Claims, path: ClaimPath): ReadonlySet<string> | string
   // One text with blanks between names is how OAuth writes a scope.
   const names: unknown = typeof value === "string" ? value.split(" ").filter(Boolean) : value;
   if (Array.isArray(names) && names.length <= MAX_MODELS && names.every(isText)) return new Set(names as string[]);
-  return wrong(path, `is no list of at most ${MAX_MODELS} texts`);
+  return wrong(path, `is not a list of at most ${MAX_MODELS} model names`);
 }
 
 /** The claim at a path: its first step is a whole name, since names of claims may have dots and slashes. */

@@ -1,7 +1,7 @@
 import { createLocalJWKSet, exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeAll, describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { silentLogger } from "../../base/telemetry/logger.ts";
+import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { IssuerKeys } from "./issuer-keys.ts";
 import { KeysSettings } from "./keys-settings.ts";
 import { Tokens } from "./tokens.ts";
@@ -33,7 +33,9 @@ function setUp(more: object = {}, served: readonly string[] = ["first"]) {
   };
   const settings = { issuer: ISSUER, audience: "sluice", jwks: "https://issuer.example/jwks", ...more };
   const [issuer] = KeysSettings.parse({ jwt: [settings] }).jwt;
-  const keys = new IssuerKeys({ place: "https://issuer.example/jwks", clock, log: silentLogger, read });
+  const told: string[] = [];
+  const log: Logger = { ...silentLogger, error: (_fields, message) => void told.push(message) };
+  const keys = new IssuerKeys({ place: "https://issuer.example/jwks", clock, log, read });
   let verified = 0;
   const counted = {
     get revision() {
@@ -46,7 +48,7 @@ function setUp(more: object = {}, served: readonly string[] = ["first"]) {
     },
   };
   const tokens = new Tokens(clock, [{ settings: issuer!, keys: counted }]);
-  return { clock, reads, tokens, keys, verified: () => verified };
+  return { clock, reads, tokens, keys, told, verified: () => verified };
 }
 
 interface Made {
@@ -105,12 +107,12 @@ describe("a token", () => {
   });
 
   it.each([
-    [{ realm: { models: 7 } }, /claim `realm\.models` is no list/],
-    [{ realm: { models: ["a", 7] } }, /claim `realm\.models` is no list/],
-    [{ p: 1.5 }, /claim `p` is no whole number/],
-    [{ p: 2 ** 31 }, /claim `p` is no whole number/],
-    [{ o: ["x"] }, /claim `o` is no text/],
-    [{ preferred_username: "" }, /claim `preferred_username` is no text/],
+    [{ realm: { models: 7 } }, /claim `realm\.models` is not a list/],
+    [{ realm: { models: ["a", 7] } }, /claim `realm\.models` is not a list/],
+    [{ p: 1.5 }, /claim `p` is not a whole number/],
+    [{ p: 2 ** 31 }, /claim `p` is not a whole number/],
+    [{ o: ["x"] }, /claim `o` is not a text/],
+    [{ preferred_username: "" }, /claim `preferred_username` is not a text/],
     [{ sub: "" }, /claim `sub`/],
   ])("with claims that cannot be read is refused: %j", async (claims, detail) => {
     const { tokens } = setUp({
@@ -246,8 +248,8 @@ describe("the keys of an issuer", () => {
     expect(await tokens.verify(text, "peer")).toMatchObject({ name: "user-1" });
   });
 
-  it("count for a day after the issuer has gone, and no longer", async () => {
-    const { tokens, clock, reads } = setUp();
+  it("count for a day after the issuer has gone, and no longer; the log says so", async () => {
+    const { tokens, clock, reads, told } = setUp();
     await tokens.verify(await token(), "peer");
     reads.down = true;
     clock.advance(24 * 3_600_000 - 1);
@@ -255,6 +257,10 @@ describe("the keys of an issuer", () => {
     expect(await tokens.verify(later, "peer")).toMatchObject({ name: "user-1" });
     clock.advance(600_001);
     expect(await tokens.verify(later, "peer")).toMatchObject({ reason: "token_unverifiable" });
+    expect([told[0], told.at(-1)]).toEqual([
+      "the keys of an issuer of tokens cannot be read: the old keys count until 24 h after their last read",
+      "the keys of an issuer of tokens cannot be read: tokens of this issuer get 503",
+    ]);
   });
 
   it("leave no room for the secrets of a symmetric algorithm", async () => {

@@ -62,7 +62,7 @@ export class Tokens {
     this.#kept.delete(digest);
     const { iss, exp } = unprovenIn(token);
     const issuer = typeof iss === "string" ? this.#issuers.get(iss) : undefined;
-    if (issuer === undefined) return invalid("its issuer is none that this gateway trusts");
+    if (issuer === undefined) return invalid("its issuer (claim `iss`) is not one that this gateway trusts");
     // Most refusals end here, without a check of a signature.
     if (typeof exp === "number" && exp * 1000 + issuer.settings.clockTolerance <= now) return expired();
     const ofPeer = this.#checks.get(peer) ?? 0;
@@ -93,7 +93,7 @@ export class Tokens {
       const again = (await keys.current())!;
       claims = await this.#claimsIn(token, again, settings);
     }
-    if (claims === UNKNOWN_KEY) return invalid("no key of its issuer has signed it");
+    if (claims === UNKNOWN_KEY) return invalid("its issuer lists no key that fits its `kid` and `alg`");
     if (claims instanceof Rejection) return claims;
     const caller = callerOf(claims, settings);
     if (typeof caller === "string") return invalid(caller);
@@ -136,19 +136,21 @@ export class Tokens {
 
 /** The key set has no such key. */
 const UNKNOWN_KEY = "unknown key";
-const BUSY = "too many tokens are being checked; try again in a moment";
+const BUSY = "the gateway checks too many tokens at the moment; try again in a second";
 
 /** What is wrong, in words of ours: the library's messages may hold parts of the token. */
 function faultOf(error: unknown): Rejection | typeof UNKNOWN_KEY {
   if (error instanceof errors.JWKSNoMatchingKey) return UNKNOWN_KEY;
   if (error instanceof errors.JWTExpired) return expired();
   if (error instanceof errors.JWTClaimValidationFailed)
-    return invalid(`its claim \`${error.claim}\` is missing or wrong`);
+    return invalid(`its claim \`${error.claim}\` is missing, or this gateway does not accept the value`);
   if (error instanceof errors.JWSSignatureVerificationFailed) return invalid("its signature is wrong");
-  if (error instanceof errors.JOSEAlgNotAllowed) return invalid("its algorithm is not allowed");
-  if (error instanceof errors.JWKSMultipleMatchingKeys) return invalid("it names no key (`kid`), and several keys fit");
+  if (error instanceof errors.JOSEAlgNotAllowed)
+    return invalid("its algorithm (`alg`) is not one that this gateway accepts");
+  if (error instanceof errors.JWKSMultipleMatchingKeys)
+    return invalid("it names no key (`kid`), and several keys of its issuer fit");
   // Also other errors come from what the client sent, such as a header that no key fits.
-  return invalid("it is no signed token");
+  return invalid("it is not a signed JWT");
 }
 
 function invalid(problem: string): Rejection {
@@ -160,7 +162,7 @@ function expired(): Rejection {
 }
 
 function unreachable(issuer: string): Rejection {
-  const text = `tokens of ${issuer} cannot be checked: the gateway cannot read the keys of this issuer`;
+  const text = `the gateway cannot check tokens of ${issuer}, because it cannot read the keys of this issuer; try again later`;
   return new Rejection("token_unverifiable", text, text, RETRY_AFTER);
 }
 

@@ -13,5 +13,5 @@ export const corsSchema = z.strictObject({
       }),
     )
     .min(1, "must have at least one origin")
-    .describe("Pages of these origins may use the gateway from a browser; `*` = all, without cookies."),
+    .describe("The origins whose pages may use the gateway from a browser; `*` = all, without cookies."),
 });

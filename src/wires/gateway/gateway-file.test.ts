@@ -115,7 +115,7 @@ describe("a gateway.yaml", () => {
     given.set("admin.open", true);
     given.set("retries.max", 1);
     expect(overridden(fileOf("retries: { statuses: [503] }\nadmin:\n  open: false\n"), given)).toEqual([
-      "gateway.yaml:3:3: admin.open: --debug-open of the command line counts instead",
+      "gateway.yaml:3:3: admin.open: --debug-open on the command line wins over this key",
     ]);
   });
 

@@ -55,7 +55,7 @@ export function placeOf({ document }: GatewayFile, key: GatewayKey): string {
 /** A sentence for each key of the file that does not count, because a flag gives its value. */
 export function overridden(file: GatewayFile, given: GivenSettings): string[] {
   return GATEWAY_KEY_NAMES.filter((key) => given.has(key) && valueAt(file.document.value, key) !== undefined).map(
-    (key) => `${placeOf(file, key)}: ${GATEWAY_KEYS[key].flag} of the command line counts instead`,
+    (key) => `${placeOf(file, key)}: ${GATEWAY_KEYS[key].flag} on the command line wins over this key`,
   );
 }
 

@@ -84,18 +84,22 @@ export function gatewayOptions(
 ): DescribedOptions {
   const { listeners, connections, admin, scaler, endpoints, retries, paths, bodies, log, explain } = settings;
   const every = requestLogEvery(log.requests.which);
-  if (every === "wrong") throw new SluiceError("FLAG_VALUE", "log.requests.which is not readable");
+  if (every === "wrong")
+    throw new SluiceError("FLAG_VALUE", "log.requests.which (--request-log) is not off, errors, all or 1/N");
   if (every === undefined && log.requests.file !== "-")
-    throw new SluiceError("FLAG_CONFLICT", "--request-log-file needs another --request-log than off");
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--request-log-file needs another --request-log than off: errors, all or 1/N",
+    );
   if (connections.perAddress !== undefined && connections.perAddress > connections.max)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `one address may have ${connections.perAddress} connections, more than all together (${connections.max})`,
+      `connections.perAddress (--max-connections-per-address) is ${connections.perAddress}, more than connections.max (--max-connections), which is ${connections.max}`,
     );
   if (bodies.small > bodies.smallReserve)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `a small body may have ${bodies.small} bytes, more than the reserve for small bodies (${bodies.smallReserve})`,
+      `bodies.small (--small-body) is ${bodies.small} bytes, more than bodies.smallReserve (--small-body-reserve), which is ${bodies.smallReserve} bytes`,
     );
   return {
     ...configSource(settings, file, env),

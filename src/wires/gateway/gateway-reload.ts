@@ -91,7 +91,10 @@ export class GatewayReload {
       metrics.gatewayFileRefused.with().set(1);
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
-      log.error({ file: file.path }, `the changed gateway file is refused, the old one stays in force: ${problems}`);
+      log.error(
+        { file: file.path },
+        `the changed gateway file is refused, the old one stays in force; correct the file: ${problems}`,
+      );
     }
   }
 }

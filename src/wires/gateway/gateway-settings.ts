@@ -58,7 +58,12 @@ const connections = section({
     .max(MOST_CONNECTIONS)
     .default(DEFAULT_LIMITS.connections)
     .describe("Client connections at a time."),
-  perAddress: z.int().min(1).max(MOST_CONNECTIONS).optional().describe("Those of one address; absent = half of all."),
+  perAddress: z
+    .int()
+    .min(1)
+    .max(MOST_CONNECTIONS)
+    .optional()
+    .describe("Client connections of one address at a time; absent = half of `max`."),
 }).superRefine(({ max, perAddress }, context) => {
   if (perAddress !== undefined && perAddress > max)
     context.addIssue({ code: "custom", path: ["perAddress"], message: `is more than \`max\` (${max})` });
@@ -80,7 +85,7 @@ const scaler = section({
 });
 
 const picker = section({
-  configFile: z.string().min(1).optional().describe("An EndpointPickerConfig, followed for changes."),
+  configFile: z.string().min(1).optional().describe("The file of an EndpointPickerConfig; watched for changes."),
   profile: z.enum(BUILT_IN_PROFILES).optional().describe("A built-in profile."),
   config: z.record(z.string(), z.unknown()).optional().describe("An EndpointPickerConfig, written here."),
   allowExperimentalPlugins: z.boolean().default(false).describe("Permit alpha plugins."),
@@ -99,17 +104,27 @@ const objectives = z
   .refine((table) => Object.keys(table).length <= MOST_OBJECTIVES, `must not have more than ${MOST_OBJECTIVES} names`);
 
 const resources = section({
-  folder: z.string().min(1).optional().describe("Manifests of InferencePool, InferenceModel and the like; followed."),
-  poolName: z.string().min(1).optional().describe("The InferencePool; required if there are several."),
-  poolNamespace: z.string().min(1).optional().describe("Of the pool, and of manifests that name none."),
-  modelMatching: z.enum(MODEL_MATCHING).default("auto").describe("404 for a model name without an InferenceModel."),
+  folder: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The folder of manifests of InferencePool, InferenceModel and the like; watched for changes."),
+  poolName: z.string().min(1).optional().describe("The name of the InferencePool; required if there are several."),
+  poolNamespace: z.string().min(1).optional().describe("The namespace of the pool, and of manifests that name none."),
+  modelMatching: z
+    .enum(MODEL_MATCHING)
+    .default("auto")
+    .describe("Whether a model name without an InferenceModel gets 404; auto = once the pool has InferenceModels."),
   standardShedAt: z
     .number()
     .min(1)
     .max(MAX_SHED_AT)
     .default(STANDARD_SHED_AT)
     .describe("The saturation at which requests for InferenceModels of Standard criticality can be shed."),
-  legacyCriticality: z.boolean().default(false).describe("Shed Standard like Sheddable, as v0.3 did."),
+  legacyCriticality: z
+    .boolean()
+    .default(false)
+    .describe("Shed requests of Standard criticality as early as Sheddable ones, as v0.3 did."),
 }).superRefine(({ folder, ...rest }, context) => {
   if (folder !== undefined) return;
   const isIdle = { modelMatching: "auto", standardShedAt: STANDARD_SHED_AT, legacyCriticality: false } as const;
@@ -135,8 +150,12 @@ const bodies = section({
   budget: bytes(LEAST_BUDGET).prefault("256Mi").describe("The byte budget of all bodies except small ones."),
   small: bytes(0).prefault("64Ki").describe("The largest size of a small body; 0 = no body is small."),
   smallReserve: bytes(0).prefault("64Mi").describe("The byte budget of all small bodies."),
-  minRate: bytes(0).prefault("1Ki").describe("The least bytes per second of a body while memory is short; 0 = none."),
-  stallWindow: duration({ min: LEAST_WINDOW }).prefault("10s").describe("How long a body may stay below minRate."),
+  minRate: bytes(0)
+    .prefault("1Ki")
+    .describe("The least bytes per second of a body while memory is short; 0 = no limit."),
+  stallWindow: duration({ min: LEAST_WINDOW })
+    .prefault("10s")
+    .describe("How long a body may stay below `minRate`; then the request gets 408."),
 }).superRefine(({ small, smallReserve }, context) => {
   if (small > smallReserve)
     context.addIssue({
@@ -163,7 +182,7 @@ const log = section({
   format: z
     .enum(["json", "console"])
     .optional()
-    .describe("For log lines and ready lines; absent = JSON for log lines, text for ready lines."),
+    .describe("The format of log lines and ready lines; absent = JSON for log lines, text for ready lines."),
   requests: requests.prefault({}).describe("The log of requests."),
 });
 
@@ -174,7 +193,7 @@ const explain = section({
     .min(0)
     .max(MOST_RECORDS_EVERY)
     .default(256)
-    .describe("Keep a full record of one decision in N; 0 = only of those that ask for one."),
+    .describe("Keep a full record of one decision in N; 0 = only of requests that ask for one."),
 });
 
 /** The content of a gateway.yaml: one line for each section. */
@@ -185,9 +204,9 @@ export const gatewaySettings = z.strictObject({
   connections: connections.prefault({}).describe("Limits of client connections."),
   keys: KeysSettings.prefault({}).describe("The keys and tokens of clients."),
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
-  cors: corsSchema.optional().describe("Pages of other origins that may use the gateway; absent = none."),
+  cors: corsSchema.optional().describe("Which pages of other origins may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),
-  drain: drain.prefault({}).describe("The end of the gateway."),
+  drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),
   endpoints: endpointsSettings.optional().describe("The model servers: one of file, list, dns and slurm."),

@@ -233,7 +233,7 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
       else
         log.warn(
           { endpoint: id, problem },
-          "the endpoint does not list its models; the last list counts, or every name",
+          "the endpoint does not list its models; its last list counts, or without one it gets requests for every model",
         );
     },
   });

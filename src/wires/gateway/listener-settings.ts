@@ -17,10 +17,10 @@ export const listenersSchema = z
         .describe("Where clients connect."),
       tls: z
         .strictObject({
-          certificate: file("The certificate of the gateway and its chain, PEM; followed."),
-          key: file("The key of the certificate, PEM without a passphrase; followed."),
+          certificate: file("The certificate of the gateway and its chain, PEM; watched for changes."),
+          key: file("The key of the certificate, PEM without a passphrase; watched for changes."),
           clientCa: file(
-            "Authorities, PEM; only clients with a certificate of these may connect. Followed.",
+            "Authorities, PEM: only clients with a certificate of one of these may connect; watched for changes.",
           ).optional(),
         })
         .optional()

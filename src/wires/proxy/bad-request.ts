@@ -26,11 +26,15 @@ export function malformed(message: string): BadRequest {
 export const UPGRADE_REFUSED = new BadRequest(
   501,
   "not-supported",
-  "neither Upgrade nor CONNECT is supported; send a plain HTTP/1.1 request",
+  "the gateway supports neither Upgrade nor CONNECT; send a plain HTTP/1.1 request",
 );
 const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
 export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of the request body arrived in time");
-export const EXPECTATION_UNKNOWN = new BadRequest(417, "bad-request", "the only expectation served is 100-continue");
+export const EXPECTATION_UNKNOWN = new BadRequest(
+  417,
+  "bad-request",
+  "the gateway supports no expectation but 100-continue; remove the header Expect",
+);
 
 /**
  * The answer after node's parser gave up on a connection (envoy-data-plane 4.5). Undefined: the client is gone.

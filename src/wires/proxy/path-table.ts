@@ -94,12 +94,12 @@ export class PathTable {
     const plain = plainPath(path);
     if (plain === undefined) {
       return malformed(
-        "the path holds an empty segment or a character that servers read in several ways; send it plain",
+        "the path holds an empty segment (//) or a character that servers read in several ways; send the path without these",
       );
     }
     const passes = this.kindOf(method, plain) !== "administration";
     if (plain !== path && passes !== (this.kindOf(method, path) !== "administration")) {
-      return malformed("the path has escapes that hide what it names; send it without them");
+      return malformed("percent-escapes in the path hide which path it is; send the path without the escapes");
     }
     if (passes) return undefined;
     const request = oneLine(`${method} ${path}`);

@@ -63,7 +63,8 @@ export function readHead(
     return new BadRequest(431, "headers-too-large", `the request has more than ${limits.headerCount} headers`);
   }
   if (method === "CONNECT") return UPGRADE_REFUSED;
-  if (!http2 && version !== "1.1" && version !== "1.0") return malformed("the version must be HTTP/1.1");
+  if (!http2 && version !== "1.1" && version !== "1.0")
+    return malformed("the version of HTTP is not one of this gateway; send HTTP/1.1");
 
   let { authority } = lines;
   let contentLength = 0;
@@ -75,18 +76,21 @@ export function readHead(
     const name = raw[i]!;
     const value = raw[i + 1]!;
     size += name.length + value.length;
-    if (!allowUnderscores && name.includes("_")) return malformed(`the header name ${name.slice(0, 64)} contains "_"`);
+    if (!allowUnderscores && name.includes("_"))
+      return malformed(`the header name ${name.slice(0, 64)} contains "_"; write "-" or remove the header`);
     switch (name.length) {
       case 4:
         if (name.toLowerCase() !== "host") break;
         if (authority !== undefined && (!http2 || authority.toLowerCase() !== value.toLowerCase())) {
-          return malformed(http2 ? "Host differs from :authority" : "there is more than one Host header");
+          return malformed(
+            http2 ? "the Host header differs from :authority" : "the request has more than one Host header",
+          );
         }
         authority = value;
         break;
       case 10:
         if (name.toLowerCase() !== "connection") break;
-        if (http2) return malformed("HTTP/2 has no Connection header");
+        if (http2) return malformed("the request has a Connection header, which HTTP/2 forbids; remove it");
         connection += `,${value}`;
         break;
       case 14:
@@ -97,7 +101,11 @@ export function readHead(
       case 17:
         if (name.toLowerCase() !== "transfer-encoding") break;
         if (http2 || chunked || value.toLowerCase() !== "chunked")
-          return malformed("the only transfer coding served is chunked");
+          return malformed(
+            http2
+              ? "HTTP/2 forbids the Transfer-Encoding header; remove it"
+              : "Transfer-Encoding must be `chunked`, once; the gateway supports no other",
+          );
         chunked = true;
         break;
     }
@@ -106,7 +114,8 @@ export function readHead(
     return new BadRequest(431, "headers-too-large", `the request headers are larger than ${limits.headerBytes} bytes`);
   }
   if (!authority || NOT_A_HOST.test(authority)) return malformed("the Host header is missing or invalid");
-  if (chunked && version === "1.0") return malformed("HTTP/1.0 has no transfer codings");
+  if (chunked && version === "1.0")
+    return malformed("HTTP/1.0 has no Transfer-Encoding; send Content-Length, or HTTP/1.1");
   const path = originForm(target, authority, secure ? "https" : "http");
   if (typeof path !== "string") return path;
 
@@ -173,14 +182,17 @@ export function originForm(target: string, authority: string, scheme: "http" | "
     if (absolute === null || absolute[1]!.toLowerCase() !== scheme)
       return malformed("the request target must be a path");
     if (absolute[2]!.toLowerCase() !== authority.toLowerCase()) {
-      return malformed("the request target names another authority than the Host header");
+      return malformed("the host in the request target differs from the Host header");
     }
     path = absolute[3]!.startsWith("/") ? absolute[3]! : `/${absolute[3]}`;
   }
-  if (!TARGET.test(path)) return malformed("the request target holds a character that no path or query may hold");
+  if (!TARGET.test(path))
+    return malformed("the request target holds a character that a URL may not hold; percent-encode the character");
   const query = path.indexOf("?");
   if (AMBIGUOUS.test(query < 0 ? path : path.slice(0, query))) {
-    return malformed("the path holds a dot segment, a backslash or an encoded separator; send it normalised");
+    return malformed(
+      "the path holds a dot segment, a backslash or an encoded separator; send the path that it stands for",
+    );
   }
   return path;
 }

@@ -29,14 +29,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail "endpoints is required: the list of model servers; or endpointsConfigMap, an existing ConfigMap with the key endpoints.yaml" }}
 {{- end }}
 {{- if and .Values.endpoints .Values.endpointsConfigMap }}
-{{- fail "endpoints and endpointsConfigMap are mutually exclusive: give one of them" }}
+{{- fail "endpoints and endpointsConfigMap are both set: remove one of them" }}
 {{- end }}
 {{- $jwt := dig "keys" "jwt" list .Values.config }}
 {{- if and (not .Values.keys.secretName) (not $jwt) (not .Values.open) }}
-{{- fail "keys.secretName is required: the Secret with the keys of clients (sluice keys add --file keys.yaml --name me, then kubectl create secret generic NAME --from-file keys.yaml); or config.keys.jwt, the issuers of tokens; or open: true, which lets everyone in" }}
+{{- fail "keys.secretName is required: the Secret with the keys of clients (sluice keys add --file keys.yaml --name me, then kubectl create secret generic NAME --from-file keys.yaml); or config.keys.jwt, the issuers of tokens; or open: true, which lets every client in without a key" }}
 {{- end }}
 {{- if and (or .Values.keys.secretName $jwt) .Values.open }}
-{{- fail "keys.secretName or config.keys.jwt, and open: true are mutually exclusive: leave one of them away" }}
+{{- fail "open: true lets clients in without a key, but keys.secretName or config.keys.jwt is set: set open to false, or remove the keys" }}
 {{- end }}
 {{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) }}
 {{- fail "tls.clientCertificates needs tls.secretName, a Secret with tls.crt, tls.key and ca.crt" }}
@@ -58,17 +58,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 {{- if and .Values.pickerConfig (hasKey .Values.config "picker") }}
-{{- fail "pickerConfig and config.picker are mutually exclusive: leave one of them away" }}
+{{- fail "pickerConfig and config.picker are both set: remove one of them" }}
 {{- end }}
 {{- if and (hasKey .Values.flags "log-format") (hasKey (dig "log" dict .Values.config) "format") }}
-{{- fail "config.log.format has no effect beside flags.log-format: change that one, or set it to null" }}
+{{- fail "config.log.format has no effect, because flags.log-format wins: change flags.log-format, or set it to null" }}
 {{- end }}
 {{- range $name, $value := .Values.flags }}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" $name) }}
 {{- fail (printf "flags: %q is no name of a flag; write it without dashes in front and without a value" $name) }}
 {{- end }}
 {{- if and (kindIs "bool" $value) (not $value) }}
-{{- fail (printf "flags.%s is false: leave it away; where the flag takes a word, write \"false\" in quotes" $name) }}
+{{- fail (printf "flags.%s is false: remove it; if the flag takes a word, write \"false\" in quotes" $name) }}
 {{- end }}
 {{- end }}
 {{- range $name, $text := .Values.files }}

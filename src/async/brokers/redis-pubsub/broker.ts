@@ -68,7 +68,7 @@ class RedisPubSubBroker implements Broker {
     const { clock, log } = this.#deps;
     log.warn(
       { channels: queues.map(({ name }) => name) },
-      "the transport redis-pubsub guarantees no delivery: it loses messages that come while no processor listens, or faster than it works, and every replica sends each message",
+      "the transport redis-pubsub guarantees no delivery: messages are lost while no dispatcher listens, or while it is too slow, and every replica sends each message",
     );
     this.#events = events;
     this.#redis = connectRedis(redis, this.#deps, { scripts: [TAKE_DUE] });
@@ -129,7 +129,7 @@ class RedisPubSubBroker implements Broker {
     const { redis, listener } = this.#running();
     await redis.send(["PING"]);
     if (!listener.ready)
-      throw new SluiceError("BROKER_UNAVAILABLE", `Redis at ${listener.server} is away: no channel is open`);
+      throw new SluiceError("BROKER_UNAVAILABLE", `Redis at ${listener.server} cannot be used: no channel is open`);
   }
 
   async backlog(): Promise<QueueBacklog> {

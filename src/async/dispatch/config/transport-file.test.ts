@@ -90,7 +90,9 @@ describe("defaults (A-40)", () => {
       batchCap: undefined,
       leases: DEFAULT_LEASES,
     });
-    expect(warnings).toEqual([expect.stringContaining("retries wait in retry-pubsub, since retry-sortedset")]);
+    expect(warnings).toEqual([
+      expect.stringContaining("retries wait in the queue retry-pubsub, because retry-sortedset"),
+    ]);
   });
 
   it("of gcp-pubsub, whose queues have no id", async () => {

@@ -104,15 +104,15 @@ class TransportReader {
       this.#findings.warn(
         this.#document,
         [],
-        `retries wait in retry-pubsub, since ${SHARED_RETRIES}, which the reference would take, is also that of ` +
-          "redis-sortedset; name one in retry_queue_name",
+        `retries wait in the queue retry-pubsub, because ${SHARED_RETRIES}, the default of the reference, is also that of ` +
+          "redis-sortedset; name a queue in retry_queue_name",
       );
     else if (entry.retry_queue_name === SHARED_RETRIES)
       this.#findings.warn(
         this.#document,
         ["retry_queue_name"],
         `${SHARED_RETRIES} is also the default of redis-sortedset: a deployment of that on the same server would take ` +
-          "these retries for its own; name another",
+          "these retries for its own; name another queue",
       );
     return {
       transport: "redis-pubsub",

@@ -153,8 +153,8 @@ export const ASYNC_ERRORS = {
   },
   BATCH_CHANGED: {
     exit: 1,
-    cause: "The input or the queue is not the one that the batch began with.",
-    remedy: "Give the first input and queue again, or another output file.",
+    cause: "The output file belongs to a batch that began with another input or another queue.",
+    remedy: "Give the input and the queue with which the batch began, or another output file.",
   },
   BATCH_JOURNAL: {
     exit: 1,
@@ -170,7 +170,7 @@ export const ASYNC_ERRORS = {
   },
   BATCH_RESULTS: {
     exit: 1,
-    cause: "The queue sends its results to a fixed result queue, and a batch needs one of its own.",
-    remedy: "Name another queue, or remove result_queue_name from the configuration of this one.",
+    cause: "The queue sends its results to a fixed result queue, but a batch needs a result queue of its own.",
+    remedy: "Name another queue, or remove result_queue_name from the configuration of the queue.",
   },
 } as const satisfies Record<string, ErrorRow>;

@@ -44,13 +44,13 @@ export const COMMAND_ERRORS = {
   },
   KEYS_MISSING: {
     exit: 1,
-    cause: "The gateway listens on an address of other machines, and its clients need no key.",
-    remedy: "Give --keys FILE, listen on a loopback address, or let everybody in with --open.",
+    cause: "The gateway would listen on an address that other machines reach, and it asks clients for no key.",
+    remedy: "Give --keys FILE, listen on a loopback address, or let every client in with --open.",
   },
   KEY_NAME: {
     exit: 1,
-    cause: "The keys file has no key of this name or id, or has the name already.",
-    remedy: "Correct the name; sluice keys list prints the names and ids.",
+    cause: "The keys file has no key of this name or id, the name is taken, or the key was revoked.",
+    remedy: "Correct the name, or add a new key; sluice keys list prints the names, ids and states.",
   },
   KEYS_FILE_BUSY: {
     exit: 1,
@@ -69,8 +69,9 @@ export const COMMAND_ERRORS = {
   },
   ADMIN_REFUSED: {
     exit: 1,
-    cause: "The admin port refuses the caller.",
-    remedy: "Give the token of an account that may read the admin port, with --token-file.",
+    cause: "The admin port refuses the command, because a token is missing or the command comes from another machine.",
+    remedy:
+      "Give the token of an account that may read the admin port with --token-file, or run the command on that machine.",
   },
   ADMIN_FOREIGN: {
     exit: 1,
@@ -79,8 +80,8 @@ export const COMMAND_ERRORS = {
   },
   DECISION_UNKNOWN: {
     exit: 1,
-    cause: "The process has no record of this decision, or no full record.",
-    remedy: "Ask for a newer decision, or keep more full records with --full-records-every.",
+    cause: "The process has no record of this decision, or no full record of it.",
+    remedy: "Ask for a newer decision, or keep more full records with a lower --full-records-every.",
   },
   RECORD_NOT_FULL: {
     exit: 1,
@@ -141,7 +142,7 @@ export const COMMAND_ERRORS = {
   WORKLOAD_INVALID: {
     exit: 1,
     cause: "A number of a workload is outside its range.",
-    remedy: "Give the number that the message asks for.",
+    remedy: "Give a number of the range that the message names.",
   },
   SIMULATE_REPORT: {
     exit: 1,
@@ -161,8 +162,8 @@ export const COMMAND_ERRORS = {
   },
   NO_FREE_PORT: {
     exit: 1,
-    cause: "The demo finds no free port.",
-    remedy: "Stop a program that listens on one of these ports.",
+    cause: "The demo finds no free port in its range.",
+    remedy: "Stop a program that listens on one of the ports that the message names.",
     hint: true,
   },
 } as const satisfies Record<string, ErrorRow>;

@@ -70,13 +70,13 @@ export const PICKER_ERRORS = {
   },
   PRODUCER_MISSING: {
     exit: 1,
-    cause: "A plugin requires a key that no producer writes.",
-    remedy: "Add a producer of this key to the plugins.",
+    cause: "A plugin requires data that no producer writes.",
+    remedy: "Add a producer of this data to the plugins.",
     hint: true,
   },
   BINDING_AMBIGUOUS: {
     exit: 1,
-    cause: "Two plugins of one profile handler read the same key of different producers.",
+    cause: "Two plugins of one profile handler read the same kind of data from different producers.",
     remedy: "Name the same producer in both plugins.",
   },
   EXPRESSION_INVALID: {
@@ -97,12 +97,12 @@ export const PICKER_ERRORS = {
   DATA_UNDECLARED: {
     exit: 1,
     cause: "A plugin reads data that it does not declare.",
-    remedy: "List the key in requires or optional of the plugin.",
+    remedy: "List the key of the data in requires or optional of the plugin.",
   },
   DATA_NOT_PRODUCED: {
     exit: 1,
     cause: "A plugin writes an attribute that it does not declare.",
-    remedy: "List the key in produces of the plugin.",
+    remedy: "List the key of the attribute in produces of the plugin.",
   },
   PLUGIN_ASYNC: {
     exit: 1,

@@ -107,7 +107,7 @@ export const POOL_ERRORS = {
   },
   ACCESS_REVIEW_BUSY: {
     exit: 1,
-    cause: "The API server is already asked about too many callers of the admin port.",
+    cause: "Too many callers of the admin port wait until the API server has checked their tokens.",
     remedy: "Ask again later, or let fewer clients read the admin port.",
   },
 } as const satisfies Record<string, ErrorRow>;

@@ -113,7 +113,7 @@ class AsyncDemo {
     const lost = acts.some(({ backlog }) => backlog !== undefined && backlog.lost + backlog.twice > 0);
     if (durationMs !== undefined || json) return lost ? 1 : 0;
 
-    screen.say("\nIt goes on behind the gate; Ctrl-C ends it.");
+    screen.say("\nThe demo goes on with the gate; Ctrl-C ends it.");
     for (let round = 1; !signal.aborted; round++)
       await this.#act(setting, "on", seed + round, { gated: true, kill: false });
     return lost ? 1 : 0;

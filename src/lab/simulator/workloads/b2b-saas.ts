@@ -83,7 +83,7 @@ const LAGS = [0, 0.2, 1, 2, 5];
  */
 export const STALENESS: readonly WorkloadDefinition[] = LAGS.map((seconds) => ({
   name: `staleness-${seconds}s`,
-  about: `the traffic of b2b-saas with metrics that are ${seconds} s old: shows who needs fresh metrics`,
+  about: `the traffic of b2b-saas with metrics that are ${seconds} s old: shows which policy needs fresh metrics`,
   rates: [40],
   rateUnit: "requests/s",
   servers: 8,

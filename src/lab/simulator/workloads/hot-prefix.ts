@@ -20,7 +20,7 @@ const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 export const HOT_PREFIX: WorkloadDefinition = {
   name: "hot-prefix",
   about:
-    "one prefix of 6,000 tokens in 70 % of the requests, 100 others in the rest: shows who lets go of a server that is full",
+    "one prefix of 6,000 tokens in 70 % of the requests, 100 others in the rest: shows which policy leaves a server that is full",
   rates: [20, 25, 30, 35, 40],
   rateUnit: "requests/s",
   servers: 8,
@@ -36,7 +36,7 @@ export const HOT_PREFIX: WorkloadDefinition = {
 export const HOT_DOCUMENT: WorkloadDefinition = {
   name: "hot-document",
   about:
-    "one document of 30,000 tokens in 70 % of the requests, 40 others in the rest: shows who copies a document when its server is full",
+    "one document of 30,000 tokens in 70 % of the requests, 40 others in the rest: shows which policy copies a document when its server is full",
   rates: [10, 20, 30],
   rateUnit: "requests/s",
   servers: 8,

@@ -22,7 +22,7 @@ const MOST_DOCUMENT = 100_000;
 export const LONG_DOCUMENTS: WorkloadDefinition = {
   name: "long-documents",
   about:
-    "chats of 40 assistants, and among them 8 % new documents of 20,000 to 100,000 tokens: shows who queues behind documents",
+    "chats of 40 assistants, and among them 8 % new documents of 20,000 to 100,000 tokens: shows which policy lets chats queue behind documents",
   rates: [10, 15, 20, 25],
   rateUnit: "requests/s",
   servers: 8,

@@ -40,7 +40,7 @@ export const TENANTS_OVERLOAD: WorkloadDefinition = {
 export const TENANTS_FRESH: WorkloadDefinition = {
   name: "tenants-fresh",
   about:
-    "the tenants of `tenants` with new questions of 6,000 tokens, one in a hundred above 27,000: shows who leaves a tenant's server in time",
+    "the tenants of `tenants` with new questions of 6,000 tokens, one in a hundred above 27,000: shows which policy leaves the server of a tenant in time",
   rates: [8, 12, 16, 20],
   rateUnit: "requests/s",
   servers: 8,

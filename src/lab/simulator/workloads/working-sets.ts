@@ -31,7 +31,7 @@ export const WORKING_SETS: readonly WorkloadDefinition[] = SETS.map(({ times, ra
   name: `working-set-${times}x`,
   about:
     "questions about documents of 10,000 to 50,000 tokens, all documents together " +
-    `${times} times what the caches of the pool hold: shows who divides documents among servers`,
+    `${times} times what the caches of the pool hold: shows which policy divides documents among servers`,
   rates,
   rateUnit: "requests/s",
   servers: 8,

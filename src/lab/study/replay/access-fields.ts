@@ -166,7 +166,7 @@ export class AccessFields {
     const named = fields.find((field) => this.#given.has(field));
     if (named !== undefined) return `its ${named} is not at ${this.#names[named][0]![0]}`;
     const usual = fields.flatMap((field) => this.#names[field].map(([name]) => name));
-    return `no ${fields[0]}: none of ${usual.join(", ")} says it; name its place with --field ${fields[0]}=path`;
+    return `no ${fields[0]}: the line has none of ${usual.join(", ")}; name the place of the value with --field ${fields[0]}=path`;
   }
 }
 

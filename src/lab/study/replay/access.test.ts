@@ -98,10 +98,10 @@ describe("an entry of an access log", () => {
 
   it("says what it lacks, and which names were tried", () => {
     expect(json({ method: "POST", path: "/" })).toMatch(
-      /^no start: none of start_time, .*@timestamp.* says it; name its place with --field start=path$/,
+      /^no start: the line has none of start_time, .*@timestamp.*; name the place of the value with --field start=path$/,
     );
     expect(json({ method: "POST", path: "/", start_time: "yesterday" })).toBe('no start: "yesterday" is no time');
-    expect(json({ start_time: AT, path: "/" })).toMatch(/^no method: none of method, .* request,/);
+    expect(json({ start_time: AT, path: "/" })).toMatch(/^no method: the line has none of method, .* request,/);
     expect(json({ start_time: AT, method: "POST" })).toMatch(/^no path: /);
     // What every object has is no field.
     expect(json({ start_time: AT, method: "POST" }, "path=constructor.name")).toBe(

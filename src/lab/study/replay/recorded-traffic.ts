@@ -160,7 +160,8 @@ function notesOf(
   const bare = without((one) => one.promptTokens === undefined && one.bytesReceived === undefined);
   const sized = without((one) => one.promptTokens === undefined && one.bytesReceived !== undefined);
   const answers = without((one) => one.generates && one.outputTokens === undefined);
-  if (sized > 0) notes.push(`The prompts of ${sized} requests are taken for a quarter of the bytes received.`);
+  if (sized > 0)
+    notes.push(`The log has no prompt tokens of ${sized} requests: each received byte counts as a quarter of a token.`);
   if (bare > 0)
     notes.push(`The log does not say how long ${bare} prompts were: each counts as ${promptTokens} tokens.`);
   if (answers > 0)

@@ -78,7 +78,7 @@ const ROUND_OFF = 1e-9;
 export const softReflectiveCeilingPolicy = defineUsageLimitPolicy({
   type: "soft-reflective-ceiling-policy",
   describe:
-    "The ceilings of lower priorities fall as the saturation rises. A band at its ceiling is not shut while the saturation is below 1: it gets a share of the dispatches, which is the smaller the fuller the pool is.",
+    "The ceilings of lower priorities fall as the saturation rises. While the saturation is below 1, a band at its ceiling still gets a share of the dispatches; the share falls as the pool fills.",
   create() {
     let calls = 0;
     return {

@@ -16,12 +16,14 @@ const parameters = z.strictObject({
     .number()
     .min(0)
     .optional()
-    .describe("KV-cache utilisation up to which requests that are not critical are taken; 0.8 when not given."),
+    .describe(
+      "The highest KV-cache utilisation at which an endpoint takes requests that are not critical; default 0.8.",
+    ),
   queueThresholdCritical: z
     .int()
     .min(0)
     .optional()
-    .describe("Waiting requests up to which requests that are not critical are taken; 5 when not given."),
+    .describe("The most waiting requests with which an endpoint takes requests that are not critical; default 5."),
   queuingThresholdLoRA: z
     .int()
     .min(0)

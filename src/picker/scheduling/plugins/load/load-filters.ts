@@ -13,7 +13,7 @@ const condition = z.strictObject({ metric: z.enum(METRICS), maxValue: z.number()
  */
 export const utilizationFilter = defineFilter({
   type: "utilization-filter",
-  describe: "Keeps endpoints none of whose values is above its limit.",
+  describe: "Keeps the endpoints whose values are all at or below their limits.",
   parameters: z.strictObject({
     conditions: z
       .array(condition)

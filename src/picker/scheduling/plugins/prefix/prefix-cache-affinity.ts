@@ -19,7 +19,7 @@ const scorerParameters = z.strictObject({
     .number()
     .positive()
     .default(8192)
-    .describe("Matched tokens at which the length counts in full."),
+    .describe("Matched tokens at which the part of the length reaches its maximum."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")

@@ -34,6 +34,7 @@ import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
 import { modelList } from "./model-list.ts";
+import { pathsOfOtherModels } from "./models-of-key.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
 
 /** What a gateway has besides its settings. */
@@ -164,7 +165,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       openExchange: (wire) => core.openExchange(wire),
       paths: new PathTable((path) => core.claimsPath(path), allowed),
       authenticate: door.authenticate,
-      ownAnswer: firstAnswer(door.health(isReady), modelList(core)),
+      ownAnswer: firstAnswer(door.health(isReady), pathsOfOtherModels, modelList(core)),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {

@@ -145,6 +145,7 @@ export class RequestDecider {
       prompts: parsed.prompts,
       escapeBytes: parsed.escapeBytes,
       maxTokens: parsed.maxTokens,
+      answers: parsed.answers,
       targetModel: resolved.targetModel,
       objective: resolved.objective,
       priority: resolved.priority,

@@ -239,6 +239,9 @@ describe("sluice gateway with keys", () => {
 
   it("counts who was let in, and why others were not", async () => {
     const page = (await ask(`${gateway.adminUrl}/metrics`)).text;
+    // Who has no key has not sent a bad request.
+    expect(page).toMatch(/^sluice_exchanges_total\{outcome="unauthorized"\} [1-9]/m);
+    expect(page).not.toContain('outcome="bad-request"');
     for (const result of ["key", "token", "key_missing", "key_invalid", "token_unverifiable"])
       expect(page).toMatch(new RegExp(`^sluice_gateway_access_total\\{result="${result}"\\} [1-9]`, "m"));
     expect(page).toMatch(/^sluice_gateway_key_requests_total\{key="team-a"\} [1-9]/m);

@@ -18,6 +18,7 @@ import { EndpointsSwitch } from "./endpoints-switch.ts";
 import type { GatewayKey } from "./gateway-keys.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import type { ReadSettings } from "./gateway-reload.ts";
+import { checkOtherTls } from "./gateway-tls.ts";
 import type { RequestLogSwitch } from "./request-log-switch.ts";
 
 interface Parts {
@@ -40,8 +41,8 @@ type CurrentOptions = GatewayOptions & Partial<LogSettings>;
 export class ChangingParts {
   readonly #parts: Parts;
   readonly #endpoints: EndpointsSwitch;
-  /** Those of the start: others need a restart. */
-  readonly #listeners: GatewayOptions["listeners"];
+  /** Those of the start: other listeners and certificates need a restart. */
+  readonly #started: CurrentOptions;
   /** The options in force. */
   options: CurrentOptions;
   #config: EffectiveConfig;
@@ -52,7 +53,7 @@ export class ChangingParts {
   constructor(parts: Parts, options: CurrentOptions) {
     this.#parts = parts;
     this.options = options;
-    this.#listeners = options.listeners;
+    this.#started = options;
     this.#config = parts.config;
     this.#endpoints = new EndpointsSwitch(parts.core.endpoints, (error) => this.#unfollowed(error));
   }
@@ -91,7 +92,8 @@ export class ChangingParts {
    */
   async apply({ options }: ReadSettings, changed: ReadonlySet<GatewayKey>): Promise<void> {
     const { core, source, requests, access, log, setLogLevel } = this.#parts;
-    checkEntry([...this.#listeners, ...options.listeners], options.keys);
+    checkEntry([...this.#started.listeners, ...options.listeners], options.keys);
+    checkOtherTls(options, this.#started);
     const has = (section: string): boolean => [...changed].some((key) => key.startsWith(section));
     const picker = has("picker.");
     const objectives = objectivesFromFlags(options.objectives);

@@ -100,6 +100,30 @@ describe("keys of gateway.yaml", () => {
   });
 });
 
+describe("certificates of a change that needs a restart", () => {
+  it("are read with the change: a wrong one refuses it, and a right one waits for the restart", async () => {
+    const { ca, server } = await clientAuthority();
+    put("tls.crt", server.cert);
+    put("tls.key", server.key);
+    const gateway = await start(write(HERE));
+    const said = (text: string) => gateway.process.until(text, () => gateway.process.stderr.includes(text));
+    const refused = async () =>
+      /^sluice_gateway_file_refused (\d)$/m.exec((await ask(`${gateway.adminUrl}/metrics`)).text);
+    const secure = (key: string) =>
+      `listeners: [{ address: 127.0.0.1:0 }, { address: 127.0.0.1:0, tls: { certificate: tls.crt, key: ${key} } }]\n`;
+    write(`${secure("tls.crt")}retries: { max: 1 }\n`);
+    await said("the changed gateway file is refused");
+    expect((await refused())?.[1]).toBe("1");
+    write(`${HERE}servers: { tls: { ca: nowhere.crt } }\n`);
+    await said("nowhere.crt");
+    put("ca.crt", ca);
+    write(`${secure("tls.key")}servers: { tls: { ca: ca.crt } }\n`);
+    await said("listeners: the change takes effect only at the next start");
+    expect((await refused())?.[1]).toBe("0");
+    expect((await send(gateway)).status).toBe(200);
+  });
+});
+
 describe("limits of gateway.yaml", () => {
   it("change at once, and a rule that stays keeps its count", async () => {
     const gateway = await start(write(HERE));

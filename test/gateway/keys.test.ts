@@ -186,6 +186,31 @@ describe("sluice gateway with keys", () => {
     expect(reached).toEqual([]);
   });
 
+  it("tells nobody whether another model exists: the same 404 by each method and path", async () => {
+    for (const method of ["GET", "HEAD", "OPTIONS"])
+      for (const path of ["/v1/models/NAME", "/v2/models/NAME", "/v2/models/NAME/versions/1/ready"]) {
+        const answers = await Promise.all(
+          ["big", "not"].map((name) =>
+            ask(`${gateway.url}${path.replace("NAME", name)}`, {
+              method,
+              headers: { ...bearer(key), "x-request-id": "same" },
+            }),
+          ),
+        );
+        const [big, unknown] = answers.map(({ status, headers, text }) => ({
+          ...{ status, text: text.replaceAll(/`(?:big|not)`/g, "NAME") },
+          headers: { ...headers, date: "" },
+        }));
+        expect([method, path, big?.status]).toEqual([method, path, 404]);
+        expect(big).toEqual(unknown);
+      }
+    expect((await ask(`${gateway.url}/model_info`, { headers: bearer(key) })).status).toBe(404);
+    expect(reached).toEqual([]);
+    const own = await ask(`${gateway.url}/v1/models/sim`, { method: "HEAD", headers: bearer(key) });
+    expect([own.status, own.text]).toEqual([200, ""]);
+    expect((await ask(`${gateway.url}/v2/models/sim`, { headers: bearer(key) })).status).toBe(200);
+  });
+
   it("gives a request the priority of its key, and its own flow", async () => {
     const id = { "x-request-id": "prioritised" };
     await send(gateway.url, { ...bearer(key), ...id, "x-gateway-inference-fairness-id": "stolen" });
@@ -214,6 +239,9 @@ describe("sluice gateway with keys", () => {
 
   it("counts who was let in, and why others were not", async () => {
     const page = (await ask(`${gateway.adminUrl}/metrics`)).text;
+    // Who has no key has not sent a bad request.
+    expect(page).toMatch(/^sluice_exchanges_total\{outcome="unauthorized"\} [1-9]/m);
+    expect(page).not.toContain('outcome="bad-request"');
     for (const result of ["key", "token", "key_missing", "key_invalid", "token_unverifiable"])
       expect(page).toMatch(new RegExp(`^sluice_gateway_access_total\\{result="${result}"\\} [1-9]`, "m"));
     expect(page).toMatch(/^sluice_gateway_key_requests_total\{key="team-a"\} [1-9]/m);

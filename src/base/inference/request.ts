@@ -39,6 +39,8 @@ export interface ParsedBody {
   readonly escapeBytes?: number | undefined;
   /** `max_completion_tokens`, else `max_tokens`; NaN when absent. */
   readonly maxTokens: number;
+  /** The answers that the model server generates: `n` or `best_of` for each prompt, 1 to 16,384 for each; absent = 1. */
+  readonly answers?: number | undefined;
 }
 
 /** One complete inference request, as scheduling and its plugins see it. */

@@ -46,6 +46,20 @@ describe("the kind of a file", () => {
 });
 
 describe("sluice validate of a gateway.yaml", () => {
+  it("says which adapters have no limit, because a rule names their base model alone", async () => {
+    write("m.yaml", "endpoints:\n- { name: a, address: 10.0.0.1, port: 1, models: [llama, llama-sql] }\n");
+    write("l.yaml", "rules:\n- { model: llama, requestsPerMinute: 9 }\n");
+    const file = write("adapters.yaml", "endpoints: { file: m.yaml }\nlimits: { file: l.yaml }\n");
+    const { out, err, code } = await validate("--strict", file);
+    expect([err, code]).toEqual(["", undefined]);
+    expect(out).toContain("limits of llama count no requests for llama-sql: an adapter is a model of its own");
+    const inPlace = write(
+      "counted.yaml",
+      "endpoints: { file: m.yaml }\nlimits: { rules: [{ model: '*', requestsPerMinute: 9 }] }\n",
+    );
+    expect((await validate(inPlace)).out).not.toContain("an adapter is");
+  });
+
   it("reports the faults of the file, of the inline configuration and of the endpoints file together", async () => {
     write("e.yaml", "endpoints:\n- { name: a, address: a }\n");
     const file = write(

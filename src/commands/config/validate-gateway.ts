@@ -10,6 +10,8 @@ import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { discoveryOf } from "../../pool/discovery/discovery-of.ts";
 import { type EndpointsSettings, endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import { namesOf } from "../../pool/endpoints/served-models.ts";
+import { adaptersWithoutLimit, rulesOf } from "../../wires/gateway/adapters-without-limit.ts";
 import { gatewayFileOf, withEndpointPaths } from "../../wires/gateway/gateway-file.ts";
 import { valueAt } from "../../wires/gateway/gateway-keys.ts";
 import type { GatewaySettings } from "../../wires/gateway/gateway-settings.ts";
@@ -35,12 +37,12 @@ export async function validateGateway(document: Document, input: ConfigInput): P
   if (picker?.error !== undefined) errors.push(picker.error);
   warnings.push(...(picker?.warnings ?? []));
   errors.push(...(await namedFileFaults(document, folder)));
-  let endpoints = "endpoints of the flags or of the configuration";
+  let found: Found = { text: "endpoints of the flags or of the configuration", models: [] };
   const section = valueAt(document.value, "endpoints");
   const checked = check(section, endpointsSettings, ["endpoints"], [] as Violation[]);
   if (checked !== undefined) {
     try {
-      endpoints = await describe(withEndpointPaths(checked.output, folder), warnings);
+      found = await describe(withEndpointPaths(checked.output, folder), warnings);
     } catch (error) {
       errors.push(known(error));
     }
@@ -50,10 +52,11 @@ export async function validateGateway(document: Document, input: ConfigInput): P
     return { file: document.file, summary: undefined, error: { code: errors[0]!.code, message }, warnings };
   }
   const listeners = settings.listeners.map(({ address }) => hostPort(address.host, address.port)).join(", ");
+  const hint = adaptersWithoutLimit(await rulesOf(settings.limits), found.models);
   const profile = picker?.summary ?? `profile ${settings.picker.profile ?? "default"}`;
   return {
     file: document.file,
-    summary: `gateway on ${listeners}; ${endpoints}; ${profile}`,
+    summary: [`gateway on ${listeners}`, found.text, profile, ...(hint === undefined ? [] : [hint])].join("; "),
     error: undefined,
     warnings,
   };
@@ -77,13 +80,23 @@ function pickerVerdict(document: Document, folder: string, input: ConfigInput): 
   return Promise.resolve(undefined);
 }
 
+/** The endpoints of a gateway.yaml. */
+interface Found {
+  /** In a few words. */
+  readonly text: string;
+  /** What each endpoint states as its models. */
+  readonly models: readonly (readonly string[])[];
+}
+
 /**
- * The endpoints in a few words, after a start of their discovery in a pool that nobody uses.
+ * The endpoints, after a start of their discovery in a pool that nobody uses.
  * @throws SluiceError of the discovery
  */
-async function describe(settings: EndpointsSettings, warnings: string[]): Promise<string> {
-  if (settings.kind === "dns") return `endpoints from DNS: ${settings.names.map(({ name }) => name).join(", ")}`;
-  if (settings.kind === "slurm" && settings.env !== undefined) return `endpoints from $${settings.env}`;
+async function describe(settings: EndpointsSettings, warnings: string[]): Promise<Found> {
+  const unread = (text: string): Found => ({ text, models: [] });
+  if (settings.kind === "dns")
+    return unread(`endpoints from DNS: ${settings.names.map(({ name }) => name).join(", ")}`);
+  if (settings.kind === "slurm" && settings.env !== undefined) return unread(`endpoints from $${settings.env}`);
   const clock = new VirtualClock();
   const pool = new EndpointRegistry({ clock, random: new SeededRandom(1) });
   const log: Logger = {
@@ -97,5 +110,5 @@ async function describe(settings: EndpointsSettings, warnings: string[]): Promis
   } finally {
     discovery.close();
   }
-  return counted(pool.size, "endpoint");
+  return { text: counted(pool.size, "endpoint"), models: pool.list().map(({ models }) => namesOf(models)) };
 }

@@ -19,7 +19,7 @@ export function parsedJson<Name extends string>(
   scanner: JsonScanner,
   prompts: ParsedBody["prompts"],
   maxTokens: number,
-  answerFormat: AnswerFormat = "http",
+  { answerFormat = "http", answers = 1 }: { readonly answerFormat?: AnswerFormat; readonly answers?: number } = {},
 ): ParsedBody | Rejection {
   const kind = members.kind("model");
   if (kind !== undefined && kind !== "string" && kind !== "null") return modelMissing();
@@ -36,7 +36,18 @@ export function parsedJson<Name extends string>(
     prompts,
     escapeBytes: scanner.escapeBytes === 0 ? 0 : members.escapeBytesOf(prompts),
     maxTokens,
+    answers,
   };
+}
+
+/** The most answers to one prompt. Model servers accept fewer; a figure of a client must not grow without a bound. */
+export const MAX_ANSWERS = 16_384;
+
+/** The answers to one prompt that counts ask for, such as `n`; NaN counts as 1. */
+export function answersFor(...counts: readonly number[]): number {
+  let most = 1;
+  for (const count of counts) if (count > most) most = count;
+  return Math.min(most, MAX_ANSWERS);
 }
 
 /** Returns the text of a string member; "" when it is absent or no string. */

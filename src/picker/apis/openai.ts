@@ -3,9 +3,35 @@ import type { ByteRange, ParsedBody } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, inside, notJson, parsedJson, rangesOf, readPrompts } from "./json-body.ts";
+import {
+  answersFor,
+  COMMON_MEMBERS,
+  countMember,
+  inside,
+  notJson,
+  parsedJson,
+  rangesOf,
+  readPrompts,
+} from "./json-body.ts";
 
-const chatMembers = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
+/** The members that say how many answers a server generates for one prompt. */
+const ANSWERS = ["n", "best_of"] as const;
+const chatMembers = new JsonMembers([
+  ...COMMON_MEMBERS,
+  ...ANSWERS,
+  "messages",
+  "tools",
+  "max_completion_tokens",
+  "max_tokens",
+]);
+
+/** The answers to one prompt. */
+function answersIn<Name extends string>(
+  members: JsonMembers<Name | (typeof ANSWERS)[number]>,
+  body: Uint8Array,
+): number {
+  return answersFor(countMember(members, "n", body), countMember(members, "best_of", body));
+}
 
 /**
  * OpenAI chat completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). The prefix consists of the received bytes of
@@ -30,11 +56,12 @@ export const chatCompletions: BodyParser = {
       scanner,
       [prompt],
       Number.isNaN(cap) ? countMember(chatMembers, "max_tokens", body) : cap,
+      { answers: answersIn(chatMembers, body) },
     );
   },
 };
 
-const completionMembers = new JsonMembers([...COMMON_MEMBERS, "prompt", "max_tokens"]);
+const completionMembers = new JsonMembers([...COMMON_MEMBERS, ...ANSWERS, "prompt", "max_tokens"]);
 
 /** OpenAI completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). */
 export const completions: BodyParser = {
@@ -52,7 +79,9 @@ export const completions: BodyParser = {
       const detail = "invalid completions request: prompt must be a string, a list of strings or token ids";
       return new Rejection("bad_request", detail);
     }
-    return parsedJson(completionMembers, scanner, prompts, countMember(completionMembers, "max_tokens", body));
+    return parsedJson(completionMembers, scanner, prompts, countMember(completionMembers, "max_tokens", body), {
+      answers: answersIn(completionMembers, body) * Math.max(1, prompts.length),
+    });
   },
 };
 

@@ -3,7 +3,7 @@ import { parsed, promptTexts, refused } from "../../../test/support/apis/parse.c
 import { promptBytes } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { messages } from "./anthropic.ts";
-import { MAX_PROMPTS } from "./json-body.ts";
+import { MAX_ANSWERS, MAX_PROMPTS } from "./json-body.ts";
 import { chatCompletions, completions, conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
@@ -191,6 +191,31 @@ describe("chat completions", () => {
       ['[{"a":1}]', messages],
     ]);
     expect(promptTexts(chatCompletions, `{"tools":null,"messages":${messages},"model":"m"}`)).toEqual([[messages]]);
+  });
+
+  it.each([
+    ["chat completions", chatCompletions, '"messages":[1]'],
+    ["completions", completions, '"prompt":"p"'],
+  ] as const)("asks for n answers, or for those of which the best one counts: %s", (_name, parser, required) => {
+    const answers = (members: string) => parsed(parser, `{"model":"m",${required}${members}}`).answers;
+    for (const one of ["", ',"n":null', ',"n":1', ',"n":0', ',"n":"3"', ',"n":-3', ',"n":0.5', ',"best_of":1'])
+      expect([one, answers(one)]).toEqual([one, 1]);
+    expect([',"n":3', ',"best_of":4', ',"n":2,"best_of":5', ',"n":3,"best_of":2'].map(answers)).toEqual([3, 4, 5, 3]);
+    expect(answers(',"n":1e300')).toBe(MAX_ANSWERS);
+  });
+
+  it("asks for as many answers to each prompt of a completion", () => {
+    const answers = (prompt: string) => parsed(completions, `{"model":"m","n":2,"prompt":${prompt}}`).answers;
+    expect(['"a"', "[1,2]", '["a","b","c"]', "[[1],[2]]", "[]"].map(answers)).toEqual([2, 2, 6, 4, 2]);
+    expect(parsed(embeddings, '{"model":"m","n":2,"input":["a","b"]}').answers).toBe(1);
+  });
+
+  it.each([
+    ["vllm generate", vllmGenerate, '"token_ids":[1]'],
+    ["sglang generate", sglangGenerate, '"input_ids":[1]'],
+  ] as const)("asks for n answers among the sampling parameters: %s", (_name, parser, required) => {
+    const answers = (params: string) => parsed(parser, `{"model":"m",${required},"sampling_params":${params}}`).answers;
+    expect(["{}", "null", '{"n":3}', '{"n":null}'].map(answers)).toEqual([1, 1, 3, 1]);
   });
 
   it("caps the output by max_completion_tokens, else max_tokens", () => {

@@ -4,12 +4,12 @@ import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { isTokenList } from "./json/ranges.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, notJson, parsedJson, textMember } from "./json-body.ts";
+import { answersFor, COMMON_MEMBERS, countMember, notJson, parsedJson, textMember } from "./json-body.ts";
 
 const vllm = new JsonMembers([...COMMON_MEMBERS, "token_ids", "features", "sampling_params"]);
 const sglang = new JsonMembers(["stream", "input_ids", "extra_key", "sampling_params"]);
-const vllmSampling = new JsonMembers(["max_tokens"]);
-const sglangSampling = new JsonMembers(["max_new_tokens"]);
+const vllmSampling = new JsonMembers(["max_tokens", "n"]);
+const sglangSampling = new JsonMembers(["max_new_tokens", "n"]);
 const features = new JsonMembers(["mm_hashes"]);
 
 /**
@@ -39,7 +39,9 @@ export const vllmGenerate: BodyParser = {
         prompt.push({ start: start + hashes.start, end: start + hashes.end });
       }
     }
-    return parsedJson(vllm, scanner, [prompt], nestedCount(vllm, vllmSampling, "max_tokens", body));
+    return parsedJson(vllm, scanner, [prompt], nestedCount(vllm, vllmSampling, "max_tokens", body), {
+      answers: answersFor(nestedCount(vllm, vllmSampling, "n", body)),
+    });
   },
 };
 
@@ -70,6 +72,7 @@ export const sglangGenerate: BodyParser = {
       cacheSalt: textMember(sglang, "extra_key", body),
       prompts: [[tokens]],
       maxTokens: nestedCount(sglang, sglangSampling, "max_new_tokens", body),
+      answers: answersFor(nestedCount(sglang, sglangSampling, "n", body)),
     };
   },
 };

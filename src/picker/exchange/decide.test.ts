@@ -1,15 +1,24 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { madePool, madeRewrite, rule } from "../../../test/support/resources/made.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { statedModels } from "../../pool/endpoints/served-models.ts";
+import { ResourceStore } from "../../pool/resources/resource-store.ts";
 import { explain } from "../decisions/explain.ts";
-import type { Decided } from "./decide.ts";
+import type { Decided, Processed } from "./decide.ts";
 
 const headers = (...pairs: (readonly [string, string])[]) => HeaderList.of(pairs);
+/** API objects with one rule: `from` becomes `to`. */
+function rewriting(from: string, to: string): ResourceStore {
+  const resources = new ResourceStore();
+  resources.replace([madePool(), madeRewrite("r", [rule(from, to)])]);
+  return resources;
+}
 const COMPLETION = Buffer.from('{"model":"m","prompt":"p"}');
 
 describe("a decision without a body (epp-protocol 3.2)", () => {
@@ -182,6 +191,23 @@ describe("a decision about a model of its own endpoints", () => {
       true,
     ]);
     expect(new TestCore({ endpoints: 0 }).decider.mayWait(undefined, wanted("m"))).toBe(true);
+  });
+
+  it("tells a caller with a list of models of no other model, neither of a server nor of an alias", () => {
+    const core = split();
+    const refusal = (models: readonly string[] | undefined, ...list: (readonly [string, string])[]) => {
+      const caller = { ...{ id: "k", name: "k", choosesFlow: true }, models: models && new Set(models) } as Caller;
+      const processed = core.decider.read("id", headers(...list), asking("gone"), caller) as Processed;
+      return (core.decider.decide(processed, undefined).result as Rejection).detail;
+    };
+    expect(refusal(["gone", "m"])).toBe("no endpoint serves the model `gone`. The models are `m`.");
+    expect(refusal(undefined)).toBe("no endpoint serves the model `gone`. The models are `m`, `n`, `shared`.");
+    const aliased = new TestCore({ endpoints: 1, models: { resources: rewriting("gone", "hidden") } });
+    stated(aliased, 1, "n");
+    const caller = { ...{ id: "k", name: "k", choosesFlow: false }, models: new Set(["gone"]) } as unknown as Caller;
+    const processed = aliased.decider.read("id", headers(), asking("gone"), caller) as Processed;
+    const { detail } = aliased.decider.decide(processed, undefined).result as Rejection;
+    expect(detail).toBe("no endpoint serves the model `gone`.");
   });
 
   it("refuses with 503, not with 404, where only the hint of the proxy leaves none", () => {

@@ -68,6 +68,8 @@ export interface Processed {
   readonly request: InferenceRequest;
   /** The refusal of a processor, or of flow control. */
   readonly refusal: Rejection | undefined;
+  /** Who sends it, where clients need keys. */
+  readonly caller?: Caller | undefined;
 }
 
 /**
@@ -143,6 +145,7 @@ export class RequestDecider {
       prompts: parsed.prompts,
       escapeBytes: parsed.escapeBytes,
       maxTokens: parsed.maxTokens,
+      answers: parsed.answers,
       targetModel: resolved.targetModel,
       objective: resolved.objective,
       priority: resolved.priority,
@@ -168,9 +171,10 @@ export class RequestDecider {
   process(understood: InferenceRequest, caller?: Caller): Processed {
     const { onPluginError, calls, models } = this.#parts;
     const { headerProcessors } = this.#parts.inForce();
-    if (headerProcessors.length === 0) return { request: understood, refusal: undefined };
+    if (headerProcessors.length === 0) return { request: understood, refusal: undefined, caller };
     const named = models.flowNamed(understood.headers, caller) !== undefined;
-    return processHeaders(headerProcessors, understood, named, onPluginError, calls);
+    const { request, refusal } = processHeaders(headerProcessors, understood, named, onPluginError, calls);
+    return { request, refusal, caller };
   }
 
   /**
@@ -189,7 +193,7 @@ export class RequestDecider {
    * @param admitted flow control has let the request go: saturation does not refuse it any more
    */
   decide(
-    { request, refusal: refused }: Processed,
+    { request, refusal: refused, caller }: Processed,
     subset: SubsetHint | undefined,
     extras?: ScheduleExtras,
     admitted = false,
@@ -198,7 +202,7 @@ export class RequestDecider {
     const { endpoints, down, unserving } = this.#candidates(subset, request.targetModel);
     const refusal =
       refused ??
-      (endpoints.length === 0 ? this.#nobody(request) : admitted ? undefined : this.#admit(request, endpoints));
+      (endpoints.length === 0 ? this.#nobody(request, caller) : admitted ? undefined : this.#admit(request, endpoints));
     const more = down.length === 0 && unserving === undefined ? extras : { ...extras, down, unserving };
     const result =
       refusal === undefined
@@ -217,13 +221,22 @@ export class RequestDecider {
     }
   }
 
-  /** The refusal of a request without candidates: the pool lacks its model, or it has no endpoint that is allowed. */
-  #nobody({ model, targetModel }: InferenceRequest): Rejection {
+  /**
+   * The refusal of a request without candidates: the pool lacks its model, or it has no endpoint that is allowed. It names only
+   * models that the caller may use.
+   */
+  #nobody({ model, targetModel }: InferenceRequest, caller: Caller | undefined): Rejection {
     const { endpoints, models, scheduler } = this.#parts;
     const lacks = models.poolKnown && endpoints.size > 0 && endpoints.candidates(undefined, targetModel);
-    return lacks && lacks.endpoints.length === 0
-      ? modelNotFound(targetModel, model, [...new Set([...endpoints.modelNames(), ...models.aliases()])].sort())
-      : scheduler.noCandidates();
+    if (!lacks || lacks.endpoints.length > 0) return scheduler.noCandidates();
+    const mine = caller?.models;
+    const wanted = mine === undefined || mine.has(targetModel) ? targetModel : model;
+    const names = new Set([...endpoints.modelNames(), ...models.aliases()]);
+    return modelNotFound(
+      wanted,
+      model,
+      [...names].filter((name) => name !== wanted && (mine?.has(name) ?? true)).sort(),
+    );
   }
 
   #candidates(subset: SubsetHint | undefined, model: string): CandidateSet {

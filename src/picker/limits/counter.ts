@@ -95,10 +95,11 @@ export class Counter {
   /**
    * The tokens that a request reserves: those of its prompt, and those that answers usually have. The guess alone never makes a
    * request too large for the limit.
-   * @param most tokens that the request allows for its answer; NaN = any number
+   * @param most tokens that the request allows for one answer; NaN = any number
+   * @param answers that it asks for
    */
-  reservation(prompt: number, most: number): number {
-    const whole = prompt + (most < this.#answer ? most : this.#answer);
+  reservation(prompt: number, most: number, answers: number): number {
+    const whole = prompt + answers * (most < this.#answer ? most : this.#answer);
     return Math.max(prompt, Math.min(whole, this.limits.tokensPerMinute ?? whole));
   }
 
@@ -116,6 +117,7 @@ export class Counter {
     this.#use(requests, tokens);
   }
 
+  /** @param completionTokens of one answer */
   learn(completionTokens: number): void {
     this.#answer += (completionTokens - this.#answer) / MEMORY;
   }

@@ -18,7 +18,9 @@ const rule = z
     key: selector(
       'The name of a key. "*" = each key has a counter of its own, without keys each client address; absent = one counter for all.',
     ),
-    model: selector('The name of a model. "*" = each model has a counter of its own; absent = one for all models.'),
+    model: selector(
+      'The name of a model, without its adapters: each is a model of its own. "*" = each model has a counter of its own; absent = one for all models.',
+    ),
     requestsPerMinute: amount("The most requests in a minute."),
     tokensPerMinute: amount("The most tokens in a minute, of prompts and answers together."),
     inFlight: amount("The most requests that run at the same time, queued ones included."),

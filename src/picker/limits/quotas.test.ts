@@ -138,6 +138,33 @@ describe("requests and tokens of a minute", () => {
     expect([...table.counters.values()][0]!.tokens.used).toBeCloseTo(30, 0);
   });
 
+  it("a request for several answers reserves each, and the usual length is that of one", () => {
+    const { ask, table, clock } = setUp([{ tokensPerMinute: 10_000 }]);
+    const tokens = () => [...table.counters.values()][0]!.tokens.used;
+    const several = granted(ask(100, "a", { maxTokens: 50, answers: 4 }));
+    expect(tokens()).toBe(100 + 4 * 50);
+    several.settle(used(100, 120));
+    expect(tokens()).toBe(220);
+    const unbounded = granted(ask(100, "a", { maxTokens: Number.NaN, answers: 2 }));
+    // The answers before had 30 tokens each.
+    expect(tokens()).toBeCloseTo(220 + 100 + 2 * (256 + (30 - 256) / 64), 6);
+    unbounded.settle(NEVER_SENT);
+    clock.advance(600_000);
+    for (let i = 0; i < 500; i++) {
+      clock.advance(60_000);
+      granted(ask(10, "a", { maxTokens: Number.NaN, answers: 4 })).settle(used(10, 80));
+    }
+    clock.advance(60_000);
+    granted(ask(10, "a", { maxTokens: Number.NaN }));
+    expect(tokens()).toBeCloseTo(30, 0);
+  });
+
+  it("as many answers as a client likes make no request too large for the limit", () => {
+    const { ask, table } = setUp([{ tokensPerMinute: 100 }]);
+    granted(ask(10, "a", { maxTokens: 50, answers: 16 }));
+    expect([...table.counters.values()][0]!.tokens.used).toBe(100);
+  });
+
   it("an answer that was too long is debt, of at most ten minutes", () => {
     const { ask, clock } = setUp([{ tokensPerMinute: 1000 }]);
     granted(ask(100)).settle(used(100, 2900));

@@ -116,10 +116,11 @@ export class QuotaTable implements Quotas {
     }
     if (counters.length === 0) return undefined;
     const prompt = countsTokens ? promptEstimate(request) : 0;
+    const { answers = 1 } = request;
     const reserved: number[] = [];
     for (let i = 0; i < counters.length; i++) {
       const counter = counters[i]!;
-      const tokens = countsTokens ? counter.reservation(prompt, request.maxTokens) : 0;
+      const tokens = countsTokens ? counter.reservation(prompt, request.maxTokens, answers) : 0;
       reserved.push(tokens);
       const excess = counter.excess(tokens, now);
       if (excess === undefined) continue;
@@ -133,7 +134,7 @@ export class QuotaTable implements Quotas {
       counter.take(reserved[i]!, now);
       this.#events.touched?.(counter);
     }
-    return new CountedGrant(this.#clock, this.#events, counters, reserved, prompt);
+    return new CountedGrant(this.#clock, this.#events, counters, reserved, prompt, answers);
   }
 }
 
@@ -144,6 +145,7 @@ class CountedGrant implements Grant {
   /** Tokens at each counter. */
   readonly #reserved: readonly number[];
   readonly promptTokens: number;
+  readonly #answers: number;
   #settled = false;
 
   constructor(
@@ -152,12 +154,14 @@ class CountedGrant implements Grant {
     counters: readonly Counter[],
     reserved: readonly number[],
     promptTokens: number,
+    answers: number,
   ) {
     this.#clock = clock;
     this.#events = events;
     this.#counters = counters;
     this.#reserved = reserved;
     this.promptTokens = promptTokens;
+    this.#answers = answers;
   }
 
   headers(): HeaderList {
@@ -175,7 +179,7 @@ class CountedGrant implements Grant {
       const counter = this.#counters[i]!;
       const more = Number.isNaN(tokens) ? 0 : tokens - this.#reserved[i]!;
       counter.end(sent ? 0 : -1, atLeast ? Math.max(0, more) : more, now);
-      if (measured) counter.learn(completionTokens);
+      if (measured) counter.learn(completionTokens / this.#answers);
       this.#events.touched?.(counter);
     }
   }

@@ -48,7 +48,7 @@ const KeyEntry = z.strictObject({
     .min(1)
     .max(MAX_MODELS)
     .optional()
-    .describe("Models that the key may use; absent = every model."),
+    .describe("Models that the key may use, each adapter by its own name; absent = every model."),
   objective: line.optional().describe("The InferenceObjective of its requests."),
   priority: priority.optional().describe("The priority of its requests, in place of an objective."),
   fairnessId: line.optional().describe("The flow of its requests; default: the name."),

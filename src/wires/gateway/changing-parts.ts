@@ -1,4 +1,5 @@
 import { fileSignature } from "../../base/document/folder-watch.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
@@ -17,6 +18,7 @@ import { EndpointsSwitch } from "./endpoints-switch.ts";
 import type { GatewayKey } from "./gateway-keys.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import type { ReadSettings } from "./gateway-reload.ts";
+import { checkOtherTls } from "./gateway-tls.ts";
 import type { RequestLogSwitch } from "./request-log-switch.ts";
 
 interface Parts {
@@ -39,8 +41,8 @@ type CurrentOptions = GatewayOptions & Partial<LogSettings>;
 export class ChangingParts {
   readonly #parts: Parts;
   readonly #endpoints: EndpointsSwitch;
-  /** Those of the start: others need a restart. */
-  readonly #listeners: GatewayOptions["listeners"];
+  /** Those of the start: other listeners and certificates need a restart. */
+  readonly #started: CurrentOptions;
   /** The options in force. */
   options: CurrentOptions;
   #config: EffectiveConfig;
@@ -51,9 +53,9 @@ export class ChangingParts {
   constructor(parts: Parts, options: CurrentOptions) {
     this.#parts = parts;
     this.options = options;
-    this.#listeners = options.listeners;
+    this.#started = options;
     this.#config = parts.config;
-    this.#endpoints = new EndpointsSwitch(parts.core.endpoints);
+    this.#endpoints = new EndpointsSwitch(parts.core.endpoints, (error) => this.#unfollowed(error));
   }
 
   /** @throws SluiceError of the source of endpoints */
@@ -86,11 +88,12 @@ export class ChangingParts {
   /**
    * Puts changed keys in force. First it reads all that can be wrong. Then it changes everything in one step, so no request sees
    * a half of it.
-   * @throws SluiceError where a part is wrong; then nothing has changed
+   * @throws SluiceError where a part is wrong; then nothing has changed. Once the change is in force, nothing is thrown
    */
   async apply({ options }: ReadSettings, changed: ReadonlySet<GatewayKey>): Promise<void> {
     const { core, source, requests, access, log, setLogLevel } = this.#parts;
-    checkEntry([...this.#listeners, ...options.listeners], options.keys);
+    checkEntry([...this.#started.listeners, ...options.listeners], options.keys);
+    checkOtherTls(options, this.#started);
     const has = (section: string): boolean => [...changed].some((key) => key.startsWith(section));
     const picker = has("picker.");
     const objectives = objectivesFromFlags(options.objectives);
@@ -135,12 +138,24 @@ export class ChangingParts {
       }
       throw error;
     }
-    await limits?.follow();
-    if (!picker) return;
-    if (!sameDataLayer(this.#parts.config, config))
-      log.warn({}, "changes under dataLayer of the configuration take effect at the next start of the process");
-    this.#config = config;
-    await this.followConfig(seen);
+    if (picker) {
+      if (!sameDataLayer(this.#parts.config, config))
+        log.warn({}, "changes under dataLayer of the configuration take effect at the next start of the process");
+      this.#config = config;
+    }
+    try {
+      await limits?.follow();
+      if (picker) await this.followConfig(seen);
+    } catch (error) {
+      this.#unfollowed(error);
+    }
+  }
+
+  /** A change is in force, and a file of it cannot be followed: a message that it was refused would be wrong. */
+  #unfollowed(error: unknown): void {
+    const text =
+      "the change is in force, but a file that it names cannot be followed: restart the gateway after a change of it";
+    this.#parts.log.error({ cause: messageOf(error) }, text);
   }
 
   #discover(

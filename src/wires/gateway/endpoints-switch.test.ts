@@ -10,16 +10,17 @@ function setUp() {
   const events: string[] = [];
   /** A discovery that answers with one endpoint of its name, or fails. */
   const discovery =
-    (name: string, fails = false) =>
+    (name: string, fails = false, breaks = false) =>
     (pool: DiscoveredPool): RunningDiscovery => ({
       async start() {
         if (fails) throw new Error(`${name} fails`);
         pool.apply([{ namespace: "n", name, address: name, port: 1, rank: 0, labels: {} }]);
+        if (breaks) throw new Error(`${name} cannot be followed`);
       },
       close: () => void events.push(`${name} closed`),
     });
   const found = (): string[] => registry.list().map(({ name }) => name);
-  return { endpoints: new EndpointsSwitch(registry), discovery, events, found };
+  return { endpoints: new EndpointsSwitch(registry, (error) => events.push(String(error))), discovery, events, found };
 }
 
 describe("a switch of the source of endpoints", () => {
@@ -48,6 +49,15 @@ describe("a switch of the source of endpoints", () => {
     };
     await expect(endpoints.use(discovery("b"), fail)).rejects.toThrow("no licence");
     expect([found(), events]).toEqual([["a"], ["b closed"]]);
+  });
+
+  it("is no failure where the new source has answered and then breaks: its change is in force, and the fault is told", async () => {
+    const { endpoints, discovery, events, found } = setUp();
+    await endpoints.use(discovery("a"));
+    await endpoints.use(discovery("b", false, true), () => events.push("taken"));
+    expect([found(), events]).toEqual([["b"], ["taken", "a closed", "Error: b cannot be followed"]]);
+    endpoints.close();
+    expect(events.at(-1)).toBe("b closed");
   });
 
   it("ends a source that answers after the end", async () => {

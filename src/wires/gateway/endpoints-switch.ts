@@ -6,17 +6,20 @@ import type { DiscoveredPool, RunningDiscovery } from "../../pool/discovery/pool
  */
 export class EndpointsSwitch {
   readonly #registry: DiscoveredPool;
+  readonly #unfollowed: (error: unknown) => void;
   #running: RunningDiscovery | undefined;
   #closed = false;
 
-  constructor(registry: DiscoveredPool) {
+  /** @param unfollowed receives the error of a discovery that has taken over, and then breaks: its endpoints are in force */
+  constructor(registry: DiscoveredPool, unfollowed: (error: unknown) => void) {
     this.#registry = registry;
+    this.#unfollowed = unfollowed;
   }
 
   /**
    * @param make makes the discovery that fills the given pool
    * @param taken called in the same step, before the pool changes; when it throws, everything stays as it was
-   * @throws the error of `taken`, or of the start of the discovery
+   * @throws the error of `taken`, or of a discovery that starts without an answer; then nothing has changed
    */
   async use(make: (pool: DiscoveredPool) => RunningDiscovery, taken: () => void = () => {}): Promise<void> {
     const registry = this.#registry;
@@ -40,9 +43,12 @@ export class EndpointsSwitch {
     try {
       await next.start();
     } catch (error) {
-      // What has taken over stays: it has answered, and only cannot follow its source.
-      if (!isIn) next.close();
-      throw error;
+      if (!isIn) {
+        next.close();
+        throw error;
+      }
+      // What has taken over stays. Whoever asked for the change must not hear that it was refused.
+      this.#unfollowed(error);
     }
     if (this.#closed) next.close();
   }

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Caller } from "../../base/inference/caller.ts";
+import { OUTCOMES, type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
 import type { UnopenedRequest } from "../../picker/exchange/request-log.ts";
-import { jsonAnswer } from "../proxy/local-answer.ts";
-import { fewerRefusals, firstAnswer, ownHealth } from "./gateway-access.ts";
+import { BODY_TIMEOUT, UPGRADE_REFUSED } from "../proxy/bad-request.ts";
+import { jsonAnswer, rejectionSlug } from "../proxy/local-answer.ts";
+import { fewerRefusals, firstAnswer, outcomeOfUnopened, ownHealth } from "./gateway-access.ts";
 
 const CLIENT = { requestId: "r", answerId: () => "r" };
 const CALLER = { id: "k", name: "k" } as Caller;
@@ -30,6 +32,16 @@ describe("the lines about requests that are refused at the door", () => {
       { reason: "key_invalid", requestId: "last", suppressed: 1000 },
     ]);
   });
+});
+
+it("a request without a valid key or token is unauthorized, and none that breaks HTTP or asks for a closed path is", () => {
+  const unauthorized = ["key_missing", "key_invalid", "key_expired", "key_revoked", "token_unverifiable"];
+  const others = (Object.keys(OUTCOMES) as OutcomeReason[]).filter((reason) => !unauthorized.includes(reason));
+  const outcome = (reason: string) => outcomeOfUnopened(rejectionSlug(new Rejection(reason as OutcomeReason, "no")));
+  expect(new Set(unauthorized.map(outcome))).toEqual(new Set(["unauthorized"]));
+  expect(outcome("internal")).toBe("error");
+  expect(new Set(others.filter((reason) => reason !== "internal").map(outcome))).toEqual(new Set(["bad-request"]));
+  for (const { slug } of [UPGRADE_REFUSED, BODY_TIMEOUT]) expect(outcomeOfUnopened(slug)).toBe("bad-request");
 });
 
 describe("the health check of a stranger", () => {

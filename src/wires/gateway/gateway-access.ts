@@ -30,6 +30,16 @@ function accessCounters(metrics: Pick<Metrics, "gatewayAccessTotal" | "gatewayKe
   };
 }
 
+/**
+ * The label `outcome` of a request that was refused without an exchange. Who guesses keys must not look like a client that breaks
+ * HTTP, and a fault of sluice like neither.
+ * @param slug the value of `x-gateway-error`
+ */
+export function outcomeOfUnopened(slug: string): "unauthorized" | "error" | "bad-request" {
+  if (isRefusedAtDoor(slug.replaceAll("-", "_"))) return "unauthorized";
+  return slug === "internal" ? "error" : "bad-request";
+}
+
 /** Passes on one request for each reason and second of those without a valid key, and all other requests. */
 export function fewerRefusals(
   clock: Clock,

@@ -1,4 +1,5 @@
 import { dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../base/clock/clock.ts";
 import { ServerTls, type ServerTlsSettings } from "../../base/grpc/server-tls.ts";
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
@@ -63,6 +64,22 @@ export class GatewayTls {
       for (const follower of followers) follower.close();
     };
   }
+}
+
+/** The part of the options that names certificates. */
+interface TlsOptions {
+  readonly listeners: readonly GatewayListener[];
+  readonly serverTls?: ServerTlsFiles | undefined;
+}
+
+/**
+ * Reads the certificates that other options name, though they count at the next start only: whoever changes them must not hear of
+ * a wrong file when the gateway does not start. Files that are in use are left out, since their follower reports their faults.
+ * @throws SluiceError TLS_...
+ */
+export function checkOtherTls(options: TlsOptions, inUse: TlsOptions): void {
+  const others = options.listeners.filter(({ tls }) => !inUse.listeners.some((one) => isDeepStrictEqual(one.tls, tls)));
+  new GatewayTls(others, isDeepStrictEqual(options.serverTls, inUse.serverTls) ? undefined : options.serverTls);
 }
 
 /** The files may lie in several directories; each is watched. */

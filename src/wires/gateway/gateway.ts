@@ -29,11 +29,12 @@ import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
-import { fewerRefusals, firstAnswer } from "./gateway-access.ts";
+import { fewerRefusals, firstAnswer, outcomeOfUnopened } from "./gateway-access.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
 import { modelList } from "./model-list.ts";
+import { pathsOfOtherModels } from "./models-of-key.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
 
 /** What a gateway has besides its settings. */
@@ -169,13 +170,14 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       authenticate: door.authenticate,
       ownAnswer: firstAnswer(
         door.health(() => unready() === undefined),
+        pathsOfOtherModels,
         modelList(core),
       ),
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
         connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
-        badRequest: () => metrics.exchangesTotal.with("bad-request").inc(),
+        badRequest: (slug) => metrics.exchangesTotal.with(outcomeOfUnopened(slug)).inc(),
         retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
         clientGone() {},
         interrupted() {},

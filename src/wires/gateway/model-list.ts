@@ -1,11 +1,6 @@
 import type { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
-import {
-  modelNotAllowed,
-  modelNotFound,
-  type ServedModel,
-  UNLISTED_MODEL,
-} from "../../pool/endpoints/served-models.ts";
+import { modelNotFound, type ServedModel, UNLISTED_MODEL } from "../../pool/endpoints/served-models.ts";
 import { ANTHROPIC_VERSION } from "../proxy/api-shapes.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 import { withoutLastSlash } from "../proxy/path-pattern.ts";
@@ -15,7 +10,8 @@ const ONE = `${LIST}/`;
 
 /**
  * Answers `GET /v1/models` and `GET /v1/models/{name}` for all endpoints together: the models that they serve, and the names that
- * API objects give a meaning. A caller sees only the models of its key. While too little is known, the request goes to an
+ * API objects give a meaning; HEAD gets the same headers. A caller sees only the models of its key; `pathsOfOtherModels` has
+ * refused the other names before. While too little is known, the request goes to an
  * endpoint instead.
  */
 export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints" | "models">): OwnAnswer {
@@ -29,7 +25,7 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     return withAliases(served, models.aliases(), models.enforcing);
   };
   return ({ method, path, headers }, client, caller) => {
-    if (method !== "GET" || !path.startsWith(LIST) || !models.poolKnown) return undefined;
+    if ((method !== "GET" && method !== "HEAD") || !path.startsWith(LIST) || !models.poolKnown) return undefined;
     const query = path.indexOf("?");
     // Servers read the path with and without the last slash alike, and a caller must not see their whole list.
     const place = withoutLastSlash(query < 0 ? path : path.slice(0, query));
@@ -45,10 +41,6 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
     }
     const name = place.startsWith(ONE) ? nameIn(place.slice(ONE.length)) : "";
     if (name === "") return undefined;
-    if (mine?.has(name) === false) {
-      const refusal = modelNotAllowed(name, { models: mine });
-      return rejectionAnswer(refusal, client.answerId(refusal));
-    }
     const found = all();
     const one = found.get(name);
     if (one !== undefined) return jsonAnswer(shown(name, one, headers), client.requestId);

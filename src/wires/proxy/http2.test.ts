@@ -16,6 +16,7 @@ import {
   type TlsClientOptions,
 } from "../../../test/support/tls-client.ts";
 import { FRAME, PREFACE } from "../../base/grpc/h2/protocol.ts";
+import { jsonAnswer, type OwnAnswer } from "./local-answer.ts";
 import type { ProxyOptions } from "./options.ts";
 
 let authority: ClientAuthority;
@@ -100,6 +101,15 @@ describe("HTTP/2", () => {
     const head = await askSession(one, { ":method": "HEAD", ":path": "/v1/models" });
     expect(head.headers).toMatchObject({ ":status": 200, "content-length": "3" });
     expect(head.text).toBe("");
+  });
+
+  it("HEAD gets no body of an answer of the gateway, either", async () => {
+    const ownAnswer: OwnAnswer = (_head, { requestId }) => jsonAnswer({ data: [] }, requestId);
+    const { client } = await serving("", { ownAnswer });
+    const head = await askSession(session(client), { ":method": "HEAD", ":path": "/v1/models" });
+    expect(head.headers).toMatchObject({ ":status": 200, "content-length": "11" });
+    expect(head.text).toBe("");
+    expect(harness.errors).toEqual([]);
   });
 
   it("many requests at a time on one connection do not wait for one another", async () => {

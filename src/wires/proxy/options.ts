@@ -98,7 +98,7 @@ export const BACKOFF = { first: 25, longest: 250 } as const;
 export interface ProxyMetrics {
   /** A connection beyond `ProxyLimits.connections` was closed. */
   connectionRefused(): void;
-  /** The proxy answered a request that opened no exchange. @param slug the value of `x-gateway-error`, of a fixed set */
+  /** The proxy refused a request that opened no exchange, for whatever reason. @param slug the value of `x-gateway-error`, of a fixed set */
   badRequest(slug: string): void;
   /** The proxy tries one more endpoint, because the previous attempt failed with `cause`. */
   retried(cause: AttemptFailure): void;

@@ -137,15 +137,15 @@ describe("a request before its model is known", () => {
   it("is decided at once where too many wait", () => {
     const { core } = setUp(1);
     const look = new FirstLook(core.endpoints, 2);
-    const before = () =>
+    const begin = () =>
       look.before(
         "m",
         () => true,
         () => undefined,
       );
-    const held = [before(), before()];
-    expect([before(), look.waiting]).toEqual([undefined, 2]);
+    const held = [begin(), begin()];
+    expect([begin(), look.waiting]).toEqual([undefined, 2]);
     held[0]!.abort();
-    expect([before() !== undefined, look.waiting]).toEqual([true, 2]);
+    expect([begin() !== undefined, look.waiting]).toEqual([true, 2]);
   });
 });

@@ -25,10 +25,7 @@ const entrySettings = z
       })
       .describe("An IP address or a host name."),
     port: portField.describe("For requests and for /metrics."),
-    scheme: z
-      .enum(["http", "https"])
-      .optional()
-      .describe("Default https where `servers.tls` is given, else http."),
+    scheme: z.enum(["http", "https"]).optional().describe("Default https where `servers.tls` is given, else http."),
     labels: labelsField,
     models: modelsField,
   })

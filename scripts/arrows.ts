@@ -58,7 +58,9 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "lab/check",
     "wires/access",
     "wires/gateway",
+    "picker/limits",
     "base/document",
+    "base/grpc",
     "base/process",
     "base/redis",
   ],
@@ -89,7 +91,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/simulate": ["commands/common", "lab/study"],
   "commands/common": ["picker/core", "picker/exchange", "base/document"],
   // lab
-  "lab/check": ["pool/endpoints"],
+  "lab/check": ["pool/endpoints", "base/grpc"],
   "lab/demo": ["lab/simulator", "wires/admin", "wires/gateway", "async/brokers", "base/process"],
   "lab/study": [
     "lab/simulator",

@@ -74,6 +74,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "give its authority with --server-ca",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "give its authority with --server-ca, or let the server send the whole chain",
   ERR_TLS_CERT_ALTNAME_INVALID: "if the certificate is right, give its name with --server-name",
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: "give a certificate that it accepts with --server-cert and --server-key",
   ERR_SSL_WRONG_VERSION_NUMBER: "the server speaks no TLS; its scheme is http",
 };
 

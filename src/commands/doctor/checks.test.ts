@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { ServerFacts } from "../../lab/check/server-facts.ts";
 import { CHECKS, findingsOf } from "./checks.ts";
-import type { EndpointFacts, FileFacts, InstallationFacts, RunningFacts } from "./facts.ts";
+import type {
+  EndpointFacts,
+  FileFacts,
+  InstallationFacts,
+  KeysFacts,
+  LimitsFacts,
+  RedisFacts,
+  RunningFacts,
+} from "./facts.ts";
 import { exitStatus, type Level } from "./finding.ts";
 import { reportJson, reportText } from "./report.ts";
 
@@ -9,8 +17,9 @@ const NOW = Date.parse("2027-01-01T00:00:00Z");
 const DAY = 86_400_000;
 
 const endpoint = (name: string, more: Partial<EndpointFacts> = {}): EndpointFacts => ({
-  ...{ id: `default/${name}`, hostPort: `${name}:8000`, state: "up", cause: "metrics page read", sinceMs: 5000 },
-  ...{ models: ["m"], inFlight: 1, waiting: 0, running: 1, kvUsage: 0.1, blockSize: 16, ageMs: 50, fresh: true },
+  ...{ id: `default/${name}`, hostPort: `${name}:8000`, scheme: undefined, cause: "metrics page read", sinceMs: 5000 },
+  ...{ state: "up", models: ["m"], inFlight: 1, waiting: 0, running: 1, capacity: 8, kvUsage: 0.1 },
+  ...{ blockSize: 16, blocks: 1000, ageMs: 50, fresh: true },
   ...more,
 });
 const server = (more: Partial<ServerFacts> = {}): ServerFacts => ({
@@ -26,11 +35,12 @@ const RUNNING: RunningFacts = {
   gauges: {
     ...{ startedAt: NOW / 1000 - 3600, openFiles: 30, maxFiles: 1000, memory: 1e8, eventLoopLag: 0.01 },
     ...{ bodyBytes: 0, bodyLimit: 1e6, bodiesPaused: 0, fileRefused: 0, fileRestartKeys: 0, fileReloads: 0 },
+    ...{ saturation: 0.1, queued: 0 },
   },
 };
 const FILE: FileFacts = {
   ...{ path: "gateway.yaml", problem: undefined, changedAt: NOW - DAY, endpoints: ["a:8000", "b:8000"] },
-  ...{ certificates: [], keys: undefined, redis: undefined },
+  ...{ certificates: [], keys: undefined, limits: undefined, redis: undefined },
 };
 const HEALTHY: InstallationFacts = {
   ...{ now: NOW, cli: "1.0.0", admin: "http://127.0.0.1:19001", running: RUNNING, file: FILE },
@@ -38,6 +48,18 @@ const HEALTHY: InstallationFacts = {
     ["a:8000", server()],
     ["b:8000", server()],
   ]),
+};
+
+const REDIS: RedisFacts = {
+  ...{ server: "redis:6379", problem: undefined, skew: undefined, version: "Redis 7.2.4", latency: 0.4 },
+  memory: { policy: "noeviction", limit: 0, used: 1e6 },
+};
+const LIMITS: LimitsFacts = {
+  ...{ path: "limits.yaml", problem: undefined, rules: 2, keyNames: ["team-a"], otherRedis: false },
+};
+const KEYS: KeysFacts = {
+  ...{ path: "keys.yaml", problem: undefined, mode: 0o100600, tokens: false },
+  keys: [{ name: "team-b", expires: undefined }],
 };
 
 const running = (more: Partial<RunningFacts>): Partial<InstallationFacts> => ({ running: { ...RUNNING, ...more } });
@@ -51,7 +73,13 @@ const file = (more: Partial<FileFacts>): Partial<InstallationFacts> => ({ file: 
 const certificate = (ends: number, problem?: string): Partial<InstallationFacts> =>
   file({ certificates: [{ path: "tls.crt", problem, ends }] });
 const keys = (mode: number, expires?: number, problem?: string): Partial<InstallationFacts> =>
-  file({ keys: { path: "keys.yaml", problem, mode, keys: [{ name: "team-a", expires }] } });
+  file({ keys: { path: "keys.yaml", problem, mode, tokens: false, keys: [{ name: "team-a", expires }] } });
+const redis = (more: Partial<RedisFacts>): Partial<InstallationFacts> => ({
+  ...file({ redis: { ...REDIS, ...more } }),
+  ...gauges({ limitsShared: 1 }),
+});
+const limits = (more: Partial<LimitsFacts>, withKeys?: KeysFacts): Partial<InstallationFacts> =>
+  file({ limits: { ...LIMITS, ...more }, keys: withKeys });
 const without = (...names: (keyof RunningFacts["gauges"])[]): RunningFacts["gauges"] =>
   Object.fromEntries(Object.entries(RUNNING.gauges).filter(([name]) => !names.includes(name as never)));
 
@@ -116,8 +144,16 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "requests wait everywhere",
     endpoints(endpoint("a", { waiting: 3 }), endpoint("b", { waiting: 4 })),
-    ...(["load", "warn", /7 in all/] as const),
+    ...(["load", "warn", /default\/a \(3 wait, 1 run\) and default\/b \(4 wait, 1 run\)/] as const),
   ],
+  [
+    "a long queue at one endpoint",
+    endpoints(endpoint("a", { waiting: 5, running: 8 }), endpoint("b")),
+    ...(["load", "warn", /wait at default\/a \(5 wait, 8 run\), and other endpoints have room/] as const),
+  ],
+  ["a saturated pool", gauges({ saturation: 1 }), "load", "warn", /the pool is saturated \(100 %\)/],
+  ["a pool near its limit", gauges({ saturation: 0.95 }), "load", "warn", /nearly saturated \(95 %\)/],
+  ["requests in the queue", gauges({ queued: 3 }), "load", "warn", /3 requests wait in the gateway/],
   ["no file descriptors left", gauges({ openFiles: 990 }), "headroom", "fail", /990 of 1,000 file descriptors/],
   ["bodies wait", gauges({ bodiesPaused: 2 }), "headroom", "warn", /2 request bodies wait for memory/],
   ["bodies nearly fill memory", gauges({ bodyBytes: 950_000 }), "headroom", "warn", /95 % of their byte budget/],
@@ -126,6 +162,16 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
     "a server that only the gateway reaches",
     { servers: new Map([["a:8000", server({ problem: "timed out" })]]) },
     ...(["servers", "warn", /no answer to this machine from a:8000 \(timed out\)/] as const),
+  ],
+  [
+    "a server whose certificate is not in order",
+    { servers: new Map([["a:8000", server({ problem: "TLS: self-signed certificate" })]]) },
+    ...(["servers", "warn", /no TLS with a:8000 \(TLS: self-signed certificate\)/] as const),
+  ],
+  [
+    "servers that could not be asked",
+    { servers: undefined, unasked: { because: "server.key: EACCES", todo: "run it as another user" } },
+    ...(["servers", "warn", /are not asked: server.key: EACCES/] as const),
   ],
   [
     "two versions of one model",
@@ -145,7 +191,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ],
   [
     "the clock of Redis",
-    file({ redis: { server: "redis:6379", problem: undefined, skew: { ms: 90_000, error: 500 } } }),
+    redis({ skew: { ms: 90_000, error: 500 } }),
     ...(["clocks", "warn", /Redis redis:6379/] as const),
   ],
   ["a broken file", file({ problem: "unknown key" }), "config", "fail", /gateway.yaml cannot be used: unknown key/],
@@ -169,9 +215,30 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ["Redis away from the gateway", gauges({ limitsShared: 0 }), "redis", "fail", /does not reach Redis/],
   [
     "Redis away from here",
-    file({ redis: { server: "redis:6379", problem: "refused", skew: undefined } }),
-    ...(["redis", "warn", /redis:6379 does not answer this machine/] as const),
+    redis({ problem: "refused" }),
+    ...(["redis", "warn", /redis:6379 is of no use from this machine: refused/] as const),
   ],
+  ["Redis that the gateway does not use", file({ redis: REDIS }), "redis", "warn", /the gateway shares no limits/],
+  ["a slow Redis", redis({ latency: 150 }), "redis", "warn", /answers in 150 ms/],
+  [
+    "Redis that forgets counts",
+    redis({ memory: { policy: "allkeys-lru", limit: 64 * 2 ** 20, used: 0 } }),
+    ...(["redis", "warn", /policy allkeys-lru: above 64 MiB it forgets counts/] as const),
+  ],
+  [
+    "Redis that may forget counts",
+    redis({ memory: { policy: "volatile-ttl", limit: 0, used: 0 } }),
+    ...(["redis", "warn", /volatile-ttl: once maxmemory is set, it forgets/] as const),
+  ],
+  [
+    "a full Redis",
+    redis({ memory: { policy: "noeviction", limit: 100 * 2 ** 20, used: 95 * 2 ** 20 } }),
+    ...(["redis", "warn", /uses 95 of 100 MiB/] as const),
+  ],
+  ["broken limits", limits({ problem: "not YAML" }), "limits", "fail", /limits.yaml cannot be used: not YAML/],
+  ["limits without a rule", limits({ rules: 0, keyNames: [] }), "limits", "warn", /has no rule/],
+  ["limits of a key that nobody has", limits({}, KEYS), "limits", "warn", /limit nobody: no key has the name team-a/],
+  ["two Redis servers", limits({ otherRedis: true }), "limits", "warn", /names another Redis than limits.redis/],
 ];
 
 describe("findingsOf", () => {
@@ -211,13 +278,34 @@ describe("findingsOf", () => {
       "metrics",
     );
     silent(endpoints(endpoint("a"), endpoint("b", { models: undefined })), "models");
-    silent(endpoints(endpoint("a", { waiting: 9 }), endpoint("b")), "load");
     silent({ servers: new Map([["a:8000", server({ skew: { ms: 2400, error: 500 } })]]) }, "clocks");
     silent({ ...file({ changedAt: NOW - 1000 }) }, "config");
     silent(certificate(NOW + 15 * DAY), "certificates");
     silent(keys(0o100600, NOW + 15 * DAY), "keys");
     silent(gauges({ limitsShared: 1 }), "redis");
+    silent(redis({}), "redis");
+    silent(file({ redis: { server: "redis:6379", problem: undefined, skew: undefined }, limits: LIMITS }), "limits");
+    silent(limits({}), "limits");
+    silent(limits({}, { ...KEYS, tokens: true }), "limits");
+    silent(limits({ keyNames: ["team-b"] }, KEYS), "limits");
+    silent(endpoints(endpoint("a", { waiting: 4 }), endpoint("b")), "load");
+    silent(gauges({ saturation: Number.NaN }), "load");
     silent(gauges({ openFiles: 900 }), "headroom");
+  });
+
+  it("says what the pool has left, in requests and tokens, and how Redis does", () => {
+    const says = (change: Partial<InstallationFacts>, check: string) =>
+      findingsOf({ ...HEALTHY, ...change }).find((finding) => finding.check === check)?.says;
+    expect(says({}, "load")).toBe(
+      "the pool is at 10 %, 2 in flight, 2 running (16 were seen), 0 waiting, the fullest KV cache at 10 % (default/a), room for 28,800 tokens in all",
+    );
+    const unknown = endpoint("b", { kvUsage: null, capacity: null });
+    expect(says({ ...endpoints(endpoint("a"), unknown) }, "load")).toMatch(/2 running, 0 waiting, .* \(default\/a\)$/);
+    expect(says(redis({}), "redis")).toBe(
+      "Redis 7.2.4 at redis:6379 answers in less than 1 ms and runs the script of shared limits; it evicts nothing",
+    );
+    const shown = { ...redis({}), ...file({ limits: LIMITS, redis: REDIS }) };
+    expect(says(shown, "limits")).toBe("2 rules in limits.yaml, shared through Redis redis:6379");
   });
 
   it("stays short however many endpoints are down", () => {

@@ -1,7 +1,6 @@
 import {
   checkClocks,
   checkEndpoints,
-  checkLoad,
   checkMetrics,
   checkModels,
   checkServers,
@@ -9,6 +8,8 @@ import {
 } from "./endpoint-checks.ts";
 import type { InstallationFacts, RunningFacts } from "./facts.ts";
 import type { Finding, Said } from "./finding.ts";
+import { checkLimits, checkRedis } from "./limits-checks.ts";
+import { checkLoad } from "./load-checks.ts";
 import {
   checkAdmin,
   checkCertificates,
@@ -16,7 +17,6 @@ import {
   checkHeadroom,
   checkKeys,
   checkReady,
-  checkRedis,
   checkVersion,
 } from "./process-checks.ts";
 
@@ -43,6 +43,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   config: checkConfig,
   certificates: checkCertificates,
   keys: checkKeys,
+  limits: checkLimits,
   redis: checkRedis,
 };
 

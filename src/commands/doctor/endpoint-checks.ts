@@ -1,15 +1,15 @@
-import { counted, grouped, listed } from "../../base/document/words.ts";
+import { counted, listed } from "../../base/document/words.ts";
 import { provenSkew } from "../../lab/check/clock-skew.ts";
 import type { EndpointFacts, InstallationFacts, RunningFacts } from "./facts.ts";
+import { few, MAX_NAMED } from "./few.ts";
 import { fail, ok, type Said, warn } from "./finding.ts";
 import { spanText } from "./span-text.ts";
 
-/** The most names in one sentence. */
-const MAX_NAMED = 8;
-/** Shares of the KV cache and of other rooms above which little is left. */
-export const FULL = 0.9;
 /** Milliseconds by which clocks may differ before logs and expiries mislead. */
 export const MAX_SKEW = 2000;
+
+/** How the problem of a server begins whose certificate or handshake is not in order. */
+const TLS_PROBLEM = "TLS: ";
 
 /** Plugins that read a value of the metrics page. */
 const READERS = {
@@ -68,11 +68,11 @@ export function checkModels({ endpoints }: RunningFacts): Said[] {
   const single = names.filter((model) => serving(model).length === 1);
   const said: Said[] = [];
   if (down.length > 0)
-    said.push(fail(`no server of ${named(down)} is up: requests for it get 503`, "start a server of the model"));
+    said.push(fail(`no server of ${few(down)} is up: requests for it get 503`, "start a server of the model"));
   if (single.length > 0)
     said.push(
       warn(
-        `one server alone serves ${single.length > 1 ? "each of " : ""}${named(single)}: when it fails, no other server can answer`,
+        `one server alone serves ${single.length > 1 ? "each of " : ""}${few(single)}: when it fails, no other server can answer`,
         "add a second server of the model",
       ),
     );
@@ -94,7 +94,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
   if (old.length > 0)
     said.push(
       warn(
-        `the metrics of ${named(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions take the worst known load for theirs`,
+        `the metrics of ${few(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions take the worst known load for theirs`,
         "make /metrics of each server answer within a second",
       ),
     );
@@ -106,7 +106,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
     if (blind.length === 0) continue;
     said.push(
       warn(
-        `${named(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}, which ${listed(blind)} reads`,
+        `${few(without.map(({ id }) => id))} does not show ${VALUE_WORDS[value]}, which ${listed(blind)} reads`,
         "turn on the metrics of the server, or name its engine in the label llm-d.ai/engine-type",
       ),
     );
@@ -116,42 +116,33 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
   return [ok(`metrics of ${counted(there.length, "endpoint")} are fresh, the oldest ${spanText(Math.max(...ages))}`)];
 }
 
-/** What the endpoints have left. */
-export function checkLoad({ endpoints }: RunningFacts): Said[] {
-  const there = endpoints.filter(({ state }) => state !== "down");
-  if (there.length === 0) return [];
-  const said: Said[] = [];
-  const full = there.filter(({ kvUsage }) => kvUsage !== null && kvUsage > FULL);
-  if (full.length > 0)
-    said.push(
-      warn(
-        `the KV cache of ${named(full.map(({ id, kvUsage }) => `${id} (${Math.round(kvUsage! * 100)} %)`))} is nearly full: requests wait or are computed again`,
-        "add servers, or shorten prompts and answers",
-      ),
-    );
-  const waiting = there.filter((endpoint) => (endpoint.waiting ?? 0) > 0);
-  if (waiting.length === there.length)
-    said.push(warn(`requests wait at every endpoint that is not down: ${sum(there, "waiting")} in all`, "add servers"));
-  if (said.length > 0) return said;
-  const most = Math.max(0, ...there.map(({ kvUsage }) => kvUsage ?? 0));
-  return [
-    ok(
-      `${grouped(sum(there, "inFlight"))} in flight, ${grouped(sum(there, "waiting"))} waiting, the fullest KV cache at ${Math.round(most * 100)} %`,
-    ),
-  ];
-}
-
 /** Servers as this machine sees them. The gateway may have another way to them, so silence is no failure here. */
-export function checkServers({ servers }: InstallationFacts): Said[] {
+export function checkServers({ servers, unasked, file }: InstallationFacts): Said[] {
+  if (unasked !== undefined) return [warn(`servers are not asked: ${unasked.because}`, unasked.todo)];
   if (servers === undefined || servers.size === 0) return [];
   const silent = [...servers].filter(([, { problem }]) => problem !== undefined);
-  if (silent.length === 0) return [ok(`${counted(servers.size, "server")} of the endpoints answer this machine`)];
-  return [
-    warn(
-      `no answer to this machine from ${named(silent.map(([hostPort, { problem }]) => `${hostPort} (${problem})`))}`,
-      "run sluice doctor on the machine of the gateway, or check the network between this machine and the servers",
-    ),
-  ];
+  const insecure = silent.filter(([, { problem }]) => problem!.startsWith(TLS_PROBLEM));
+  const away = silent.filter((server) => !insecure.includes(server));
+  const each = (list: typeof silent): string => few(list.map(([hostPort, { problem }]) => `${hostPort} (${problem})`));
+  const said: Said[] = [];
+  if (insecure.length > 0)
+    said.push(
+      warn(
+        `there is no TLS with ${each(insecure)}: the gateway cannot send requests there, if it has the same settings`,
+        `correct servers.tls${file === undefined ? "" : ` in ${file.path}`}, or the certificate of the server: see docs/operate/tls.md`,
+      ),
+    );
+  if (away.length > 0)
+    said.push(
+      warn(
+        `no answer to this machine from ${each(away)}`,
+        "run sluice doctor on the machine of the gateway, or check the network between this machine and the servers",
+      ),
+    );
+  if (said.length > 0) return said;
+  const secure = [...servers.values()].filter(({ origin }) => origin.startsWith("https:")).length;
+  const tls = secure === 0 ? "" : `, ${secure === servers.size ? "all" : secure} of them over TLS`;
+  return [ok(`${counted(servers.size, "server")} of the endpoints answer this machine${tls}`)];
 }
 
 /** Versions that differ between the servers of one model. */
@@ -173,7 +164,7 @@ export function checkVersions({ running, servers }: InstallationFacts): Said[] {
       .slice(0, MAX_NAMED)
       .map(([model, versions]) =>
         warn(
-          `the servers of ${model} differ: ${[...versions].map(([version, ids]) => `${version} on ${named(ids)}`).join("; ")}`,
+          `the servers of ${model} differ: ${[...versions].map(([version, ids]) => `${version} on ${few(ids)}`).join("; ")}`,
           "install one version on all of them, because answers and speed may differ",
         ),
       );
@@ -191,18 +182,9 @@ export function checkClocks({ running, servers, file }: InstallationFacts): Said
   if (wrong.length > 0)
     return [
       warn(
-        `the clocks of ${named(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from the clock of this machine: keys and tokens expire too early or too late, and times in logs mislead`,
+        `the clocks of ${few(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from the clock of this machine: keys and tokens expire too early or too late, and times in logs mislead`,
         "set the clocks by NTP",
       ),
     ];
   return clocks.length === 0 ? [] : [ok(`${counted(clocks.length, "clock")} agree with this machine`)];
-}
-
-function sum(endpoints: readonly EndpointFacts[], name: "waiting" | "inFlight"): number {
-  return endpoints.reduce((total, endpoint) => total + (endpoint[name] ?? 0), 0);
-}
-
-function named(names: readonly string[]): string {
-  const more = names.length - MAX_NAMED;
-  return more > 0 ? `${names.slice(0, MAX_NAMED).join(", ")} and ${counted(more, "more", "more")}` : listed(names);
 }

@@ -13,6 +13,8 @@ export interface InstallationFacts {
   readonly running: RunningFacts | string;
   /** The servers of the endpoints, asked from this machine, by `hostPort`; undefined = not asked. */
   readonly servers: ReadonlyMap<string, ServerFacts> | undefined;
+  /** Why the servers could not be asked, and what to do; absent = they were, or nobody wants it. */
+  readonly unasked?: { readonly because: string; readonly todo: string } | undefined;
   /** The gateway.yaml of `--config`; undefined = none is given. */
   readonly file: FileFacts | undefined;
 }
@@ -47,6 +49,8 @@ export const GAUGES = {
   configRefused: "sluice_config_refused",
   limitsShared: "sluice_limits_shared",
   limitsRefused: "sluice_limits_file_refused",
+  saturation: "llm_d_epp_flow_control_pool_saturation",
+  queued: "llm_d_epp_flow_control_queue_size",
 } as const;
 export type GaugeName = keyof typeof GAUGES;
 
@@ -54,6 +58,8 @@ export type GaugeName = keyof typeof GAUGES;
 export interface EndpointFacts {
   readonly id: string;
   readonly hostPort: string;
+  /** Undefined = as the gateway says for all endpoints. */
+  readonly scheme: "http" | "https" | undefined;
   readonly state: "up" | "blind" | "down";
   readonly cause: string;
   readonly sinceMs: number;
@@ -64,7 +70,11 @@ export interface EndpointFacts {
   readonly waiting: number | null;
   readonly running: number | null;
   readonly kvUsage: number | null;
+  /** The most requests that it ran at a time, as far as its pages showed. */
+  readonly capacity: number | null;
   readonly blockSize: number | null;
+  /** The blocks of its KV cache. */
+  readonly blocks: number | null;
   /** Milliseconds since the metrics were read; null = never. */
   readonly ageMs: number | null;
   readonly fresh: boolean;
@@ -81,6 +91,7 @@ export interface FileFacts {
   readonly endpoints: readonly string[] | undefined;
   readonly certificates: readonly CertificateFacts[];
   readonly keys: KeysFacts | undefined;
+  readonly limits: LimitsFacts | undefined;
   readonly redis: RedisFacts | undefined;
 }
 
@@ -97,12 +108,32 @@ export interface KeysFacts {
   readonly problem: string | undefined;
   /** Permission bits. */
   readonly mode: number | undefined;
+  /** Callers with tokens of an issuer count, too. */
+  readonly tokens: boolean;
   readonly keys: readonly { readonly name: string; readonly expires: number | undefined }[];
 }
 
+/** Rules of limits: of a file of their own, or of gateway.yaml. */
+export interface LimitsFacts {
+  readonly path: string;
+  readonly problem: string | undefined;
+  readonly rules: number;
+  /** The names of keys in rules, each once; `*` is none. */
+  readonly keyNames: readonly string[];
+  /** The file names a Redis that does not count, because gateway.yaml names another one. */
+  readonly otherRedis: boolean;
+}
+
+/** The Redis of shared limits. */
 export interface RedisFacts {
   /** Host and port alone. */
   readonly server: string;
   readonly problem: string | undefined;
   readonly skew: ClockSkew | undefined;
+  /** `Redis 7.2.4`; absent = it does not show it. */
+  readonly version?: string;
+  /** Milliseconds of the quickest answer. */
+  readonly latency?: number;
+  /** Bytes; `limit` 0 = none. Absent = it does not show them. */
+  readonly memory?: { readonly policy: string; readonly limit: number; readonly used: number };
 }

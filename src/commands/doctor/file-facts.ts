@@ -1,14 +1,16 @@
 import { X509Certificate } from "node:crypto";
 import { stat } from "node:fs/promises";
 import type { Clock } from "../../base/clock/clock.ts";
-import { freshRandom } from "../../base/clock/random.ts";
 import { readDocument, readText } from "../../base/document/read.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
-import { connectRedis } from "../../base/redis/connection.ts";
-import { silentLogger } from "../../base/telemetry/logger.ts";
+import { readLimits } from "../../picker/limits/limits-file.ts";
 import { type KeyEntry, keysIn, MAX_KEYS_BYTES } from "../../wires/access/key-entry.ts";
 import { type GatewayFile, readGatewayFile } from "../../wires/gateway/gateway-file.ts";
-import type { CertificateFacts, FileFacts, KeysFacts, RedisFacts } from "./facts.ts";
+import { GatewayTls } from "../../wires/gateway/gateway-tls.ts";
+import type { ServerTlsFiles } from "../../wires/gateway/server-tls-settings.ts";
+import type { CertificateFacts, FileFacts, KeysFacts, LimitsFacts } from "./facts.ts";
+import { redisFacts } from "./redis-facts.ts";
 
 const MAX_PEM_BYTES = 1024 * 1024;
 
@@ -17,8 +19,8 @@ export interface ReadFile {
   readonly facts: FileFacts;
   /** `host:port` of the admin port; undefined = the file cannot be read. */
   readonly admin: string | undefined;
-  /** The servers have TLS with files that only the gateway may read, so that they are not asked. */
-  readonly serversHaveTls: boolean;
+  /** How the gateway speaks TLS with model servers. A text = why that cannot be known. */
+  readonly serverTls: ServerTls | string;
 }
 
 /** Reads a gateway.yaml, its certificates and keys, and asks its Redis. @param timeout milliseconds for Redis */
@@ -31,12 +33,13 @@ export async function fileFacts(path: string, timeout: number, clock: Clock): Pr
   try {
     file = await readGatewayFile(path);
   } catch (error) {
-    const nothing = { endpoints: undefined, certificates: [], keys: undefined, redis: undefined };
+    const nothing = { endpoints: undefined, certificates: [], keys: undefined, limits: undefined, redis: undefined };
     const facts: FileFacts = { path, problem: oneLine(messageOf(error)), changedAt, ...nothing };
-    return { facts, admin: undefined, serversHaveTls: false };
+    return { facts, admin: undefined, serverTls: `${path} cannot be used` };
   }
   const { listeners, servers, keys, limits, endpoints, admin } = file.settings;
   const certificates = [...listeners.map(({ tls }) => tls?.certificate), servers.tls?.certificate];
+  const read = await limitsOf(path, limits);
   const list = endpoints?.kind === "list" ? endpoints.endpoints : undefined;
   const facts: FileFacts = {
     path,
@@ -44,15 +47,25 @@ export async function fileFacts(path: string, timeout: number, clock: Clock): Pr
     changedAt,
     endpoints: list?.map(({ address, port }) => `${address.includes(":") ? `[${address}]` : address}:${port}`),
     certificates: await Promise.all(certificates.filter((name) => name !== undefined).map(certificateFacts)),
-    keys: keys.file === undefined ? undefined : await keysFacts(keys.file),
-    redis: limits.redis === undefined ? undefined : await redisFacts(limits.redis, timeout, clock),
+    keys: keys.file === undefined ? undefined : await keysFacts(keys.file, keys.jwt.length > 0),
+    limits: read.facts,
+    redis: read.redis === undefined ? undefined : await redisFacts(read.redis, timeout, clock),
   };
   const host = admin.address.host === "0.0.0.0" || admin.address.host === "::" ? "127.0.0.1" : admin.address.host;
   return {
     facts,
     admin: `${host.includes(":") ? `[${host}]` : host}:${admin.address.port}`,
-    serversHaveTls: servers.tls !== undefined,
+    serverTls: serverTlsOf(servers.tls),
   };
+}
+
+/** The settings of the gateway itself, from files that this user may not be able to read. */
+function serverTlsOf(files: ServerTlsFiles | undefined): ServerTls | string {
+  try {
+    return new GatewayTls([], files).servers;
+  } catch (error) {
+    return oneLine(messageOf(error));
+  }
 }
 
 async function certificateFacts(path: string): Promise<CertificateFacts> {
@@ -64,38 +77,43 @@ async function certificateFacts(path: string): Promise<CertificateFacts> {
   }
 }
 
-async function keysFacts(path: string): Promise<KeysFacts> {
+async function keysFacts(path: string, tokens: boolean): Promise<KeysFacts> {
   try {
     const { mode } = await stat(path);
     const entries = keysIn(await readDocument(path, { maxBytes: MAX_KEYS_BYTES }));
     const counting = entries.filter((entry: KeyEntry) => entry.revoked === undefined);
-    return { path, problem: undefined, mode, keys: counting.map(({ name, expires }) => ({ name, expires })) };
+    return { path, problem: undefined, mode, tokens, keys: counting.map(({ name, expires }) => ({ name, expires })) };
   } catch (error) {
-    return { path, problem: oneLine(messageOf(error)), mode: undefined, keys: [] };
+    return { path, problem: oneLine(messageOf(error)), mode: undefined, tokens, keys: [] };
   }
 }
 
-/** Microseconds and seconds of Redis's `TIME` have a resolution that the way there hides. */
-async function redisFacts(url: string, timeout: number, clock: Clock): Promise<RedisFacts> {
-  const redis = connectRedis(
-    { url, tls: {}, enableTracing: false },
-    { clock, random: freshRandom(), log: silentLogger },
-    { commandTimeout: timeout },
-  );
-  const { server } = redis;
+interface ReadLimits {
+  readonly facts: LimitsFacts | undefined;
+  /** URL of the Redis that counts. */
+  readonly redis: string | undefined;
+}
+
+/** The rules of a gateway.yaml, or of the file that it names. */
+async function limitsOf(path: string, limits: GatewayFile["settings"]["limits"]): Promise<ReadLimits> {
+  if (limits.file === undefined && limits.redis === undefined && limits.rules.length === 0)
+    return { facts: undefined, redis: undefined };
+  const { file, redis } = limits;
   try {
-    await redis.whenReady(timeout);
-    const [sentAt, started] = [clock.wall(), clock.now()];
-    const reply = await redis.send(["TIME"]);
-    const took = clock.now() - started;
-    const seconds = Array.isArray(reply) ? Number(reply[0]) : Number.NaN;
-    const skew = Number.isNaN(seconds)
-      ? undefined
-      : { ms: seconds * 1000 + 500 - sentAt - took / 2, error: 500 + took / 2 };
-    return { server, problem: undefined, skew };
+    const read = file === undefined ? limits : await readLimits(file);
+    const names = read.rules.map(({ key }) => key).filter((name) => name !== undefined && name !== "*");
+    const facts: LimitsFacts = {
+      ...{
+        path: file ?? path,
+        problem: undefined,
+        rules: read.rules.length,
+        keyNames: [...new Set(names)] as string[],
+      },
+      otherRedis: redis !== undefined && read.redis !== undefined && read.redis !== redis,
+    };
+    return { facts, redis: redis ?? read.redis };
   } catch (error) {
-    return { server, problem: oneLine(messageOf(error)), skew: undefined };
-  } finally {
-    redis.close();
+    const nothing = { rules: 0, keyNames: [], otherRedis: false };
+    return { facts: { path: file ?? path, problem: oneLine(messageOf(error)), ...nothing }, redis };
   }
 }

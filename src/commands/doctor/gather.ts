@@ -1,10 +1,11 @@
 import { realClock } from "../../base/clock/real.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { VERSION } from "../../base/process/version.ts";
 import { askServers } from "../../lab/check/ask-servers.ts";
 import type { ServerFacts } from "../../lab/check/server-facts.ts";
 import { type AdminAccess, adminOrigin } from "../common/admin-client.ts";
-import type { InstallationFacts, RunningFacts } from "./facts.ts";
+import type { EndpointFacts, InstallationFacts, RunningFacts } from "./facts.ts";
 import { fileFacts } from "./file-facts.ts";
 import { runningFacts } from "./running-facts.ts";
 
@@ -32,13 +33,14 @@ export async function gather(settings: DoctorSettings): Promise<InstallationFact
   const admin = adminOrigin(settings.admin ?? read?.admin ?? USUAL_ADMIN);
   const { caCert, cert, key, tokenFile } = settings;
   const running = await asked(runningFacts({ admin, caCert, cert, key, tokenFile }));
-  const isAsked = settings.askServers && typeof running !== "string" && read?.serversHaveTls !== true;
+  const plan = settings.askServers && typeof running !== "string" ? questionsFor(running, read?.serverTls) : undefined;
   return {
     now: realClock.wall(),
     cli: VERSION,
     admin,
     running,
-    servers: isAsked ? await serversOf(running, timeout) : undefined,
+    servers: plan?.servers && (await serversOf(plan.servers, plan.tls, timeout)),
+    unasked: plan?.unasked,
     file: read?.facts,
   };
 }
@@ -53,12 +55,32 @@ async function asked(question: Promise<RunningFacts>): Promise<RunningFacts | st
   }
 }
 
-async function serversOf({ endpoints }: RunningFacts, timeout: number): Promise<ReadonlyMap<string, ServerFacts>> {
-  const hostPorts = [...new Set(endpoints.map(({ hostPort }) => hostPort))].slice(0, MAX_ASKED);
-  const found = await askServers(
-    hostPorts.map((hostPort) => `http://${hostPort}`),
-    { timeout },
-    realClock,
-  );
-  return new Map(hostPorts.map((hostPort, i) => [hostPort, found[i]!]));
+/** Which servers are asked, and how; or why none is. */
+interface Questions {
+  readonly servers?: readonly EndpointFacts[];
+  readonly tls?: ServerTls;
+  readonly unasked?: InstallationFacts["unasked"];
+}
+
+/** @param tls of the gateway.yaml; a text = it cannot be known; undefined = no file is given */
+function questionsFor({ endpoints }: RunningFacts, tls: ServerTls | string | undefined): Questions {
+  if (typeof tls === "object") return { servers: endpoints, tls };
+  // Without the file, only what an endpoint itself states is known.
+  const secure = endpoints.some(({ scheme }) => scheme === "https");
+  if (!secure && tls === undefined) return { servers: endpoints };
+  return tls === undefined
+    ? { unasked: { because: "they speak TLS, and its settings are in gateway.yaml", todo: "give it with --config" } }
+    : { unasked: { because: tls, todo: "correct it, or run sluice doctor as the user of the gateway" } };
+}
+
+async function serversOf(
+  endpoints: readonly EndpointFacts[],
+  tls: ServerTls | undefined,
+  timeout: number,
+): Promise<ReadonlyMap<string, ServerFacts>> {
+  const byHostPort = new Map(endpoints.map((endpoint) => [endpoint.hostPort, endpoint]));
+  const asked = [...byHostPort.values()].slice(0, MAX_ASKED);
+  const origins = asked.map((endpoint) => `${tls?.secures(endpoint) ? "https" : "http"}://${endpoint.hostPort}`);
+  const found = await askServers(origins, { timeout, tls }, realClock);
+  return new Map(asked.map(({ hostPort }, i) => [hostPort, found[i]!]));
 }

@@ -1,7 +1,8 @@
-import { counted, grouped, listed } from "../../base/document/words.ts";
-import { FULL } from "./endpoint-checks.ts";
+import { counted, grouped } from "../../base/document/words.ts";
 import type { InstallationFacts, RunningFacts } from "./facts.ts";
+import { few } from "./few.ts";
 import { fail, ok, type Said, warn } from "./finding.ts";
+import { FULL } from "./load-checks.ts";
 import { DAY, spanText } from "./span-text.ts";
 
 const MIB = 2 ** 20;
@@ -15,7 +16,6 @@ const RELOAD = 10_000;
 /** Permission bits of others: any, and those that write. */
 const OTHERS = 0o077;
 const OTHERS_WRITE = 0o022;
-const MAX_NAMED = 8;
 
 /** Whether the admin port answers. */
 export function checkAdmin({ running, admin }: InstallationFacts): Said[] {
@@ -230,36 +230,9 @@ export function checkKeys({ file, now }: InstallationFacts): Said[] {
   return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none ends within 14 days`)];
 }
 
-export function checkRedis({ running, file }: InstallationFacts): Said[] {
-  const shared = typeof running === "string" ? undefined : running.gauges.limitsShared;
-  const said: Said[] = [];
-  if (shared === 0)
-    said.push(
-      fail(
-        "the gateway does not reach Redis: it counts limits on with the last known use of the other gateways",
-        "start Redis, or check the network between the gateway and Redis",
-      ),
-    );
-  const redis = file?.redis;
-  if (redis?.problem !== undefined)
-    said.push(
-      warn(
-        `Redis ${redis.server} does not answer this machine: ${redis.problem}`,
-        "check that Redis runs, and that this machine may connect to it",
-      ),
-    );
-  if (said.length > 0) return said;
-  return shared === 1 || redis !== undefined ? [ok("Redis answers")] : [];
-}
-
 function endOf(what: string, ends: number | undefined, now: number, todo: string): Said[] {
   if (ends === undefined || ends - now > SOON) return [];
   if (ends <= now) return [fail(`${what} ended ${spanText(now - ends)} ago: the other side refuses it`, todo)];
   const says = `${what} ends in ${spanText(ends - now)}`;
   return [ends - now < NEXT ? fail(says, todo) : warn(says, todo)];
-}
-
-function few(names: readonly string[]): string {
-  const more = names.length - MAX_NAMED;
-  return more > 0 ? `${names.slice(0, MAX_NAMED).join(", ")} and ${counted(more, "more", "more")}` : listed(names);
 }

@@ -7,7 +7,14 @@ import { type EndpointFacts, GAUGES, type GaugeName, type RunningFacts } from ".
 
 /** The metric with the version, in its label `build_ref`. */
 const INFO = "llm_d_epp_info";
+/** The series that counts, where it is not the sum of all. The budget of all bodies but the small ones is what runs out. */
+const LABELS: Readonly<Partial<Record<GaugeName, string>>> = {
+  bodyBytes: "pool=main",
+  bodyLimit: "pool=main",
+  saturation: "stage=effective",
+};
 const STATES = ["up", "blind", "down"] as const;
+const SCHEMES = ["http", "https"] as const;
 
 /**
  * What the admin port of a process says.
@@ -37,9 +44,9 @@ export async function runningFacts(access: AdminAccess & { readonly admin: strin
 function gaugesIn(samples: PageSamples): RunningFacts["gauges"] {
   const gauges: Partial<Record<GaugeName, number>> = {};
   for (const [name, metric] of Object.entries(GAUGES) as [GaugeName, string][]) {
-    // The budget of all bodies but the small ones is what runs out.
-    const pool = name === "bodyBytes" || name === "bodyLimit" ? samples.findText(`${metric}{pool=main}`) : undefined;
-    const value = pool?.samples[0]?.value ?? samples.sum(metric);
+    const label = LABELS[name];
+    const one = label === undefined ? undefined : samples.findText(`${metric}{${label}}`);
+    const value = one?.samples[0]?.value ?? samples.sum(metric);
     if (value !== undefined) gauges[name] = value;
   }
   return gauges;
@@ -66,6 +73,7 @@ function endpointOf(entry: unknown): EndpointFacts {
   return {
     id: text("id"),
     hostPort: text("hostPort"),
+    scheme: SCHEMES.find((scheme) => scheme === text("scheme")),
     state: STATES.find((state) => state === text("state")) ?? "down",
     cause: text("cause"),
     sinceMs: number("sinceMs") ?? 0,
@@ -74,7 +82,9 @@ function endpointOf(entry: unknown): EndpointFacts {
     waiting: number("metrics", "waiting"),
     running: number("metrics", "running"),
     kvUsage: number("metrics", "kvUsage"),
+    capacity: number("metrics", "capacity"),
     blockSize: number("metrics", "blockSize"),
+    blocks: number("metrics", "blocks"),
     ageMs: number("metrics", "ageMs"),
     fresh: at(entry, "metrics", "fresh") === true,
   };

@@ -1,5 +1,7 @@
 import { Client } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
+import { connector } from "../../base/grpc/server-connector.ts";
+import { type ServerTls, serverTlsError } from "../../base/grpc/server-tls.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 
 /** Unanswered requests in a row after which the probe stops. */
@@ -39,6 +41,8 @@ export interface ProbeOptions {
   readonly headers: readonly (readonly [name: string, value: string])[];
   /** Milliseconds for one request, from connecting to the last byte. */
   readonly timeout: number;
+  /** How `https://` origins are reached; absent = as Node.js does by itself. */
+  readonly tls?: ServerTls | undefined;
 }
 
 /**
@@ -55,9 +59,12 @@ export class HttpProbe {
   constructor(clock: Clock, options: ProbeOptions) {
     this.#clock = clock;
     this.#options = options;
-    this.#client = new Client(options.origin, {
+    const { origin, timeout, tls } = options;
+    const isOurs = tls !== undefined && origin.startsWith("https:");
+    // Undici must not speak TLS itself then; nor may a usual port of HTTPS get lost in its URL.
+    this.#client = new Client(isOurs ? origin.replace("https:", "http:") : origin, {
       // The clock holds the only timeout.
-      connect: { timeout: 0 },
+      connect: isOurs ? connector({ clock, timeout, tls }) : { timeout: 0 },
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -105,7 +112,9 @@ export class HttpProbe {
         this.#unanswered++;
         return { kind: "none", reason: "timeout", detail: `no complete answer within ${this.#options.timeout} ms` };
       }
-      const detail = messageOf(error) || ((error as NodeJS.ErrnoException).code ?? "unknown failure");
+      // A server of TLS 1.3 refuses a client certificate only after the handshake.
+      const told = this.#options.tls === undefined ? error : serverTlsError(error as Error);
+      const detail = messageOf(told) || ((error as NodeJS.ErrnoException).code ?? "unknown failure");
       return { kind: "none", reason: this.#connections === connections ? "connect" : "broken", detail };
     } finally {
       timer.cancel();

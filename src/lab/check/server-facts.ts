@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { ENGINES, type EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
 import { at, excerpt, parseJson } from "./answers.ts";
 import { type ClockSkew, clockSkew } from "./clock-skew.ts";
@@ -46,11 +47,14 @@ export interface AskOptions {
   /** Milliseconds for each request. */
   readonly timeout: number;
   readonly headers?: readonly (readonly [name: string, value: string])[];
+  /** How `https://` origins are reached; absent = as Node.js does by itself. */
+  readonly tls?: ServerTls | undefined;
 }
 
-/** Asks a model server by a few GET requests, none of which makes the model work. @param origin `http://host:port` */
+/** Asks a model server by a few GET requests, none of which makes the model work. @param origin `http://host:port`, or with `https` */
 export async function askServer(origin: string, options: AskOptions, clock: Clock): Promise<ServerFacts> {
-  const probe = new HttpProbe(clock, { origin, headers: options.headers ?? [], timeout: options.timeout });
+  const { headers = [], timeout, tls } = options;
+  const probe = new HttpProbe(clock, { origin, headers, timeout, tls });
   try {
     return await ask(origin, probe);
   } finally {

@@ -18,6 +18,7 @@ import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import { refusalIn, refusePromise } from "../scheduling/plugin-calls.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
 import { isText } from "../scheduling/tokens/learnable-text.ts";
+import { FirstLook } from "./first-look.ts";
 import type { Preparation, Preparing } from "./prepare.ts";
 import { type PluginCalls, UNTIMED } from "./request-hooks.ts";
 import type { Routed, SubsetHint } from "./wire.ts";
@@ -74,14 +75,16 @@ export interface Processed {
 
 /**
  * Leads from a complete request to an endpoint. It parses, resolves and calls the header processors. Then the request waits in
- * flow control and for producers that prepare, where those are configured. Candidates, admission and scheduling follow in one
- * synchronous stretch. The first failure wins, in this order (epp-protocol 9.3).
+ * flow control, for the first look at the models of new endpoints, and for producers that prepare, where there are any. Candidates,
+ * admission and scheduling follow in one synchronous stretch. The first failure wins, in this order (epp-protocol 9.3).
  */
 export class RequestDecider {
   readonly #parts: DeciderParts;
+  readonly #firstLook: FirstLook;
 
   constructor(parts: DeciderParts) {
     this.#parts = parts;
+    this.#firstLook = new FirstLook(parts.endpoints);
   }
 
   /**
@@ -162,9 +165,17 @@ export class RequestDecider {
     return understood instanceof Rejection ? understood : this.process(understood, caller);
   }
 
-  /** Starts the producers that prepare. Undefined when none does: the caller decides at once. */
-  prepare(understood: InferenceRequest): Preparing | undefined {
-    return this.#parts.preparation?.begin(understood);
+  /**
+   * Waits for endpoints that have not yet said which models they serve, where the model depends on them. Then starts the
+   * producers that prepare. Undefined when there is neither: the caller decides at once.
+   */
+  prepare(understood: InferenceRequest, subset: SubsetHint | undefined): Preparing | undefined {
+    const { targetModel } = understood;
+    return this.#firstLook.before(
+      targetModel,
+      () => this.#candidates(subset, targetModel).awaited === true,
+      () => this.#parts.preparation?.begin(understood),
+    );
   }
 
   /** Calls the request-header processors, before the request waits for anything. */

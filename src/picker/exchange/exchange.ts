@@ -317,7 +317,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   /** Waits for the producers that prepare, where there are any. */
   #prepare(processed: Processed): Decision | Promise<Decision> {
-    const preparing = processed.refusal === undefined ? this.#services.decider.prepare(processed.request) : undefined;
+    const preparing =
+      processed.refusal === undefined ? this.#services.decider.prepare(processed.request, this.#subset) : undefined;
     if (preparing === undefined) return this.#conclude(processed, undefined);
     this.#preparing = preparing;
     return preparing.prepared.then((prepared) => {

@@ -25,11 +25,17 @@ const entrySettings = z
       })
       .describe("An IP address or a host name."),
     port: portField.describe("For requests and for /metrics."),
+    scheme: z.enum(["http", "https"]).optional().describe("Default https where `servers.tls` is given, else http."),
     labels: labelsField,
     models: modelsField,
   })
   .transform(
-    ({ models, ...rest }): EndpointSpec => ({ ...rest, rank: 0, ...(models === undefined ? {} : { models }) }),
+    ({ models, scheme, ...rest }): EndpointSpec => ({
+      ...rest,
+      rank: 0,
+      ...(scheme === undefined ? {} : { scheme }),
+      ...(models === undefined ? {} : { models }),
+    }),
   );
 
 const listSettings = z

@@ -11,6 +11,8 @@ export interface CandidateSet {
   readonly poolSize: number;
   /** The allowed endpoints left out because they do not serve the model of the request; undefined = none. */
   readonly unserving?: RecordedFilter | undefined;
+  /** None is known to serve the model, and an endpoint that is not down has yet to say whether it does; absent = no. */
+  readonly awaited?: true;
 }
 
 /** The most ids that a decision record keeps of one filter. */
@@ -39,15 +41,28 @@ export function withoutDown(
 
 /** The candidates among `allowed` for a model. @param model "" = the request names none, so the model rules nobody out */
 export function serving(allowed: readonly PoolEndpoint[], poolSize: number, model: string): CandidateSet {
-  if (model === "" || allowed.every(({ models }) => serves(models, model))) return withoutDown(allowed, poolSize);
+  if (model === "" || allowed.every((endpoint) => serves(endpoint.models, model) && !isAwaited(endpoint)))
+    return withoutDown(allowed, poolSize);
+  // Who has yet to say what it serves may lack the model: it counts only where no other endpoint is known to serve the model.
+  const isServed = allowed.some(
+    ({ models, state }) => models !== undefined && state !== "down" && serves(models, model),
+  );
   const ids: string[] = [];
   const endpoints: PoolEndpoint[] = [];
   for (const endpoint of allowed) {
-    if (serves(endpoint.models, model)) endpoints.push(endpoint);
+    if (serves(endpoint.models, model) && !(isServed && isAwaited(endpoint))) endpoints.push(endpoint);
     else if (ids.length < KEPT_IDS) ids.push(endpoint.id);
   }
   const dropped = allowed.length - endpoints.length;
-  return withoutDown(endpoints, poolSize, { name: SERVED_MODELS, dropped, ids });
+  const unserving = dropped === 0 ? undefined : { name: SERVED_MODELS, dropped, ids };
+  const chosen = withoutDown(endpoints, poolSize, unserving);
+  return chosen.endpoints.some((endpoint) => isAwaited(endpoint) && endpoint.state !== "down")
+    ? { ...chosen, awaited: true }
+    : chosen;
+}
+
+function isAwaited({ models, modelsAwaited }: PoolEndpoint): boolean {
+  return modelsAwaited && models === undefined;
 }
 
 /**
@@ -63,7 +78,7 @@ export class CandidatesByModel {
   of(model: string, list: readonly PoolEndpoint[]): CandidateSet {
     const known = this.#all ?? this.#byModel.get(model);
     if (known !== undefined) return known;
-    if (list.every(({ models }) => models === undefined)) {
+    if (list.every(({ models, modelsAwaited }) => models === undefined && !modelsAwaited)) {
       this.#all = withoutDown(list, list.length);
       return this.#all;
     }

@@ -27,7 +27,7 @@ function address(text: string, flavour?: EndpointsFlavour): string | undefined {
 }
 
 describe("endpointsOf", () => {
-  it("reads YAML and JSON, fills defaults, ignores unknown keys, takes ports as text and as numbers (R-53)", () => {
+  it("reads YAML and JSON, fills defaults, warns of unknown keys, takes ports as text and as numbers (R-53)", () => {
     const yaml = `
 endpoints:
   - name: a
@@ -41,8 +41,32 @@ endpoints:
       { namespace: "default", name: "a", address: "10.0.0.1", port: 8000, rank: 0, labels: { zone: "east" } },
       { namespace: "prod", name: "b", address: "10.0.0.2", port: 65535, rank: 0, labels: {} },
     ];
-    expect(parse(yaml)).toEqual({ endpoints: expected, problems: [], warnings: [] });
-    expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [], warnings: [] });
+    const warning = "endpoints.yaml:6:5: endpoints[0].weight: unknown key `weight` has no effect";
+    expect(parse(yaml)).toEqual({ endpoints: expected, problems: [], warnings: [warning] });
+    const json = JSON.stringify({ endpoints: expected.map(({ rank, ...entry }) => entry) });
+    expect(parse(json)).toEqual({ endpoints: expected, problems: [], warnings: [] });
+  });
+
+  it("names the nearest key of an unknown one, once for all its places", () => {
+    const { endpoints, warnings } = parse(`endpoint: []
+endpoints:
+- {name: a, address: 10.0.0.1, port: 80, model: [m]}
+- {name: b, address: 10.0.0.2, port: 80, model: [m], shceme: https}
+`);
+    expect(endpoints).toHaveLength(2);
+    expect(warnings).toEqual([
+      "endpoints.yaml:1:1: endpoint: unknown key `endpoint` has no effect; did you mean `endpoints`?",
+      "endpoints.yaml:3:42: endpoints[0].model: unknown key `model` has no effect; did you mean `models`? (in 2 entries)",
+      "endpoints.yaml:4:54: endpoints[1].shceme: unknown key `shceme` has no effect; did you mean `scheme`?",
+    ]);
+    const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`key${i}`, 1]));
+    expect(parse(entry(many)).warnings).toHaveLength(20);
+  });
+
+  it("names the key that was meant where a required one is missing, and a wrong scheme (R-54)", () => {
+    expect(problem({ port: undefined, prot: 80 })).toContain("the key `port` is missing; is `prot` it?");
+    expect(problem({ port: undefined })).toContain("the key `port` is missing");
+    expect(problem({ scheme: "htps" })).toContain('endpoints[0].scheme: must be http or https, not "htps"');
   });
 
   it("takes the models of an endpoint, one to 1,024 names", () => {

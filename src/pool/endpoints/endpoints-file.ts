@@ -1,5 +1,5 @@
 import { type Document, formatPath, formatPosition, type Path } from "../../base/document/document.ts";
-import { nearest } from "../../base/document/nearest.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type EndpointsFlavour, normaliseAddress, portOf, readAddress } from "./address.ts";
 import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
@@ -12,8 +12,8 @@ export interface EndpointsFile {
   /** One sentence per invalid entry, each beginning with `file:line:column: `. */
   readonly problems: readonly string[];
   /**
-   * One sentence per valid entry that repeats another's id or address, or one when the file lists no endpoint. Each begins with
-   * `file:line:column: `.
+   * One sentence per unknown key, per valid entry that repeats another's id or address, or one when the file lists no endpoint. Each
+   * begins with `file:line:column: `.
    */
   readonly warnings: readonly string[];
 }
@@ -23,11 +23,16 @@ export const MAX_NAME = 253;
 /** The form of a name or a namespace. The id is namespace/name: a slash in either would let two endpoints share one. */
 export const NAME_FORM = /^[^\s/\p{Cc}]+$/u;
 
+/** The keys of an entry. */
+const ENTRY_KEYS: readonly string[] = ["name", "namespace", "address", "port", "scheme", "labels", "models"];
+/** The most different unknown keys that are told. */
+const MAX_UNKNOWN = 20;
+
 /** Labels by which an endpoint of another cluster names the place of its metrics page (api-resources 6A.7). */
 const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as const;
 
 /**
- * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
+ * The endpoints in a document (api-resources 6A.2): top key `endpoints`. An unknown key has no effect, and a warning tells it.
  * @throws SluiceError DOCUMENT_INVALID when the document has no list of endpoints
  */
 export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
@@ -42,12 +47,39 @@ export function endpointsOf(document: Document, flavour: EndpointsFlavour): Endp
       indices.push(i);
     }
   }
-  const warnings = repetitions(document, endpoints, indices);
+  const warnings = [...unknownKeys(document), ...repetitions(document, endpoints, indices)];
   if (endpoints.length + problems.length === 0)
     warnings.push(
       `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one, requests get 503, or wait where flow control is on`,
     );
   return { endpoints, problems, warnings };
+}
+
+/** Sentences about keys without an effect, one for each key, at its first place. */
+function unknownKeys(document: Document): string[] {
+  const { value } = document as { value: Mapping };
+  const warnings = Object.keys(value)
+    .filter((key) => key !== "endpoints")
+    .map((key) => unknownKey(document, [key], ["endpoints"]));
+  const seen = new Map<string, { readonly path: Path; count: number }>();
+  for (const [i, entry] of listOf(document).entries()) {
+    if (!isMapping(entry)) continue;
+    for (const key of Object.keys(entry)) {
+      if (ENTRY_KEYS.includes(key)) continue;
+      const before = seen.get(key);
+      if (before !== undefined) before.count++;
+      else if (seen.size < MAX_UNKNOWN) seen.set(key, { path: ["endpoints", i, key], count: 1 });
+    }
+  }
+  for (const { path, count } of seen.values())
+    warnings.push(unknownKey(document, path, ENTRY_KEYS) + (count > 1 ? ` (in ${count} entries)` : ""));
+  return warnings.slice(0, MAX_UNKNOWN);
+}
+
+function unknownKey(document: Document, path: Path, known: readonly string[]): string {
+  const key = String(path.at(-1)).slice(0, MAX_NAME);
+  const place = formatPosition(document.positionOf(path));
+  return `${place}: ${formatPath(path)}: unknown key \`${key}\` has no effect${didYouMean(key, known)}`;
 }
 
 /**

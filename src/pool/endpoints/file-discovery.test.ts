@@ -120,7 +120,7 @@ describe("FileDiscovery on repeated entries", () => {
     const { discovery, warnings } = setUp({ watchFile: false });
     await discovery.start();
     expect(warnings).toHaveLength(21);
-    expect(warnings.at(-1)).toBe("endpoints file: 30 more entries repeat an endpoint or an address");
+    expect(warnings.at(-1)).toBe("endpoints file: 30 further warnings about this file");
   });
 });
 

@@ -91,7 +91,7 @@ export class FileDiscovery {
     log.info(`endpoints file: ${path}: ${registry.size} endpoints, ${added} added, ${removed} removed`);
     for (const warning of warnings.slice(0, MAX_TOLD)) log.warn(`endpoints file: ${warning}`);
     if (warnings.length > MAX_TOLD)
-      log.warn(`endpoints file: ${warnings.length - MAX_TOLD} more entries repeat an endpoint or an address`);
+      log.warn(`endpoints file: ${warnings.length - MAX_TOLD} further warnings about this file`);
     if (refused > 0) log.warn(`endpoints file: ${refused} endpoints refused: more than ${registry.maxEndpoints}`);
   }
 }

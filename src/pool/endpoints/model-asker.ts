@@ -37,6 +37,8 @@ class Target implements WheelEntry {
   question: ModelQuestion | undefined;
   timeout: Timer | undefined;
   problem = "";
+  /** Ends the first look at the latest; undefined = the first look is over. */
+  firstLook: Timer | undefined;
 
   constructor(endpoint: PoolEndpoint) {
     this.endpoint = endpoint;
@@ -46,6 +48,9 @@ class Target implements WheelEntry {
 /**
  * Asks the model servers of a pool which models they serve: when they come, when they are back from `down`, and from time to
  * time. A question that fails or takes too long changes nothing: the last answer counts on, and the state of the endpoint stays.
+ *
+ * The first look at an endpoint lasts until its first answer, for `ASK_TIMEOUT` at most, even where many others are asked before.
+ * So long its models are awaited, unless they are known from before.
  */
 export class ModelAsker {
   readonly #options: ModelAskerOptions;
@@ -67,6 +72,7 @@ export class ModelAsker {
       registry.onModelsUnstated((endpoint) => this.#again(endpoint)),
       registry.onStateChanged((endpoint, from) => {
         if (from === "down") this.#again(endpoint);
+        else if (endpoint.state === "down") this.#looked(this.#targets.get(endpoint));
       }),
     ];
     for (const endpoint of registry.list()) this.#add(endpoint);
@@ -87,12 +93,32 @@ export class ModelAsker {
   #add(endpoint: PoolEndpoint): void {
     const target = new Target(endpoint);
     this.#targets.set(endpoint, target);
+    this.#look(target);
     this.#soon(target);
   }
 
   #again(endpoint: PoolEndpoint): void {
     const target = this.#targets.get(endpoint);
-    if (target !== undefined && target.phase !== "asking") this.#soon(target);
+    if (target === undefined) return;
+    this.#look(target);
+    if (target.phase !== "asking") this.#soon(target);
+  }
+
+  /** Begins the first look. */
+  #look(target: Target): void {
+    const { clock, registry } = this.#options;
+    const { state, models } = target.endpoint;
+    if (state === "down" || models !== undefined || target.firstLook !== undefined) return;
+    target.firstLook = expireAfter(clock, ASK_TIMEOUT, () => this.#looked(target));
+    registry.awaitModels(target.endpoint, true);
+  }
+
+  /** Ends the first look. */
+  #looked(target: Target | undefined): void {
+    if (target === undefined) return;
+    target.firstLook?.cancel();
+    target.firstLook = undefined;
+    this.#options.registry.awaitModels(target.endpoint, false);
   }
 
   #remove(endpoint: PoolEndpoint): void {
@@ -102,6 +128,7 @@ export class ModelAsker {
     const { question } = target;
     this.#rest(target);
     question?.cancel();
+    this.#looked(target);
     this.#next();
   }
 
@@ -155,6 +182,8 @@ export class ModelAsker {
       if (problem !== target.problem) onProblem(endpoint, problem);
       target.problem = problem;
     }
+    // After the list is known: who waits for it decides by it.
+    this.#looked(target);
     target.phase = "waiting";
     this.#wheel.put(target, clock.now() + ASK_INTERVAL * (0.8 + 0.4 * random.next()));
     this.#next();

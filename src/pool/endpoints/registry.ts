@@ -53,10 +53,12 @@ export class EndpointRegistry {
   readonly #firstRequest = new Set<Listener<[PoolEndpoint]>>();
   readonly #models = new Set<Listener<[]>>();
   readonly #unstated = new Set<Listener<[PoolEndpoint]>>();
+  readonly #looked = new Set<Listener<[PoolEndpoint]>>();
   readonly #open = new CandidatesByModel();
   #list: readonly PoolEndpoint[] | undefined;
   #modelNames: readonly string[] | undefined;
   #revision = 0;
+  #awaited = 0;
 
   constructor(options: RegistryOptions) {
     this.#clock = options.clock;
@@ -183,6 +185,23 @@ export class EndpointRegistry {
     for (const listener of this.#models) listener();
   }
 
+  /**
+   * The models of an endpoint are awaited from now on, or no longer: its server has listed them before, or does not list them. An
+   * awaited endpoint is no candidate for a model that another endpoint lists.
+   */
+  awaitModels(endpoint: PoolEndpoint, awaited: boolean): void {
+    if (endpoint.modelsAwaited === awaited) return;
+    endpoint.modelsAwaited = awaited;
+    this.#awaited += awaited ? 1 : -1;
+    this.#open.forget();
+    if (!awaited) for (const listener of this.#looked) listener(endpoint);
+  }
+
+  /** How many endpoints have awaited models. */
+  get awaited(): number {
+    return this.#awaited;
+  }
+
   /** The names of all models that endpoints list, sorted; unknown lists add none. Kept until the models change. */
   modelNames(): readonly string[] {
     this.#modelNames ??= [...new Set(this.list().flatMap(({ models }) => namesOf(models)))].sort();
@@ -220,7 +239,7 @@ export class EndpointRegistry {
     if (this.#owns(endpoint)) this.states.attemptSucceeded(endpoint);
   }
 
-  /** @returns a function that ends the subscription; the same for the four below */
+  /** @returns a function that ends the subscription; the same for those below */
   onAdded(listener: (endpoint: PoolEndpoint) => void): () => void {
     return subscribe(this.#added, listener);
   }
@@ -241,6 +260,11 @@ export class EndpointRegistry {
   /** Calls back when the models of an endpoint become others. */
   onModelsChanged(listener: () => void): () => void {
     return subscribe(this.#models, listener);
+  }
+
+  /** Calls back when the models of an endpoint are awaited no longer. */
+  onLooked(listener: (endpoint: PoolEndpoint) => void): () => void {
+    return subscribe(this.#looked, listener);
   }
 
   /** Calls back when the endpoints file no longer states the models of an endpoint. */

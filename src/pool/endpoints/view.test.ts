@@ -34,6 +34,7 @@ describe("EndpointsView", () => {
     expect(row).toEqual({
       id: "default/a",
       hostPort: "h-a:80",
+      scheme: null,
       rank: 0,
       labels: { zone: "a" },
       state: "up",
@@ -44,6 +45,7 @@ describe("EndpointsView", () => {
         waiting: 3,
         running: null,
         kvUsage: 0.25,
+        capacity: null,
         maxLora: null,
         loraRunning: ["sql"],
         loraWaiting: [],

@@ -8,6 +8,8 @@ import { namesOf } from "./served-models.ts";
 export interface EndpointView {
   readonly id: string;
   readonly hostPort: string;
+  /** Null = as the gateway says for all endpoints. */
+  readonly scheme: "http" | "https" | null;
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly state: EndpointState;
@@ -20,6 +22,8 @@ export interface EndpointView {
     readonly waiting: number | null;
     readonly running: number | null;
     readonly kvUsage: number | null;
+    /** The most requests that it ran at a time since it came, as far as the pages showed: those running while others waited. */
+    readonly capacity: number | null;
     readonly maxLora: number | null;
     readonly loraRunning: readonly string[];
     readonly loraWaiting: readonly string[];
@@ -117,6 +121,7 @@ export class EndpointsView {
     return {
       id: endpoint.id,
       hostPort: endpoint.hostPort,
+      scheme: endpoint.scheme ?? null,
       rank: endpoint.rank,
       labels: endpoint.labels,
       state: endpoint.state,
@@ -127,6 +132,7 @@ export class EndpointsView {
         waiting: known(metrics.waiting),
         running: known(metrics.running),
         kvUsage: known(metrics.kvUsage),
+        capacity: endpoint.unscraped.capacity || null,
         maxLora: known(metrics.maxLora),
         loraRunning: [...metrics.loraRunning],
         loraWaiting: [...metrics.loraWaiting],

@@ -83,6 +83,10 @@ describe("a gateway.yaml", () => {
     ["endpoints: {}", "give exactly one of `file`, `list`, `dns` and `slurm`"],
     ["endpoints: {file: a, list: []}", "give exactly one of `file`, `list`, `dns` and `slurm`, not 2"],
     ["endpoints: {list: [{name: a, address: '10.0.0.1:80', port: 1}]}", "the port has its own key"],
+    ["endpoints: {list: [{name: a, address: b, port: 1, model: [m]}]}", "unknown key `model`; did you mean `models`?"],
+    ["endpoints: {list: [{name: a, address: b, port: 1, scheme: htps}]}", "did you mean `https`?"],
+    ["endpoints: {list: [{name: a, address: b}]}", "list[0].port: is missing (a number)"],
+    ["endpoints: {list: [{name: a, address: b, prot: 1}]}", "did you mean `port`?"],
     ["endpoints: {list: [{name: a/b, address: a, port: 1}]}", "must not be empty or hold blanks or slashes"],
     [
       "endpoints: {list: [{name: a, address: a, port: 1}, {name: a, address: b, port: 1}]}",

@@ -1,0 +1,121 @@
+import { counted, grouped } from "../../base/document/words.ts";
+import type { InstallationFacts, LimitsFacts, RedisFacts } from "./facts.ts";
+import { few } from "./few.ts";
+import { fail, ok, type Said, warn } from "./finding.ts";
+import { FULL } from "./load-checks.ts";
+
+/** Milliseconds for an answer of Redis above which its answers are older than the next round of shared limits. */
+const SLOW = 100;
+/** The only policy under which Redis keeps all counts. */
+const KEEPS_ALL = "noeviction";
+const MIB = 2 ** 20;
+
+/** The rules of limits on disk: whether they can be used, and whether they can match. */
+export function checkLimits({ file }: InstallationFacts): Said[] {
+  const limits = file?.limits;
+  if (limits === undefined) return [];
+  if (limits.problem !== undefined)
+    return [
+      fail(
+        `${limits.path} cannot be used: ${limits.problem}`,
+        "correct it: a running gateway keeps the old limits, and the next start fails",
+      ),
+    ];
+  const said: Said[] = [];
+  const strangers = strangersIn(limits, file?.keys);
+  if (strangers.length > 0)
+    said.push(
+      warn(
+        `rules of ${limits.path} limit nobody: no key has the name ${few(strangers)}`,
+        "correct the name in the rule, or add the key with sluice keys add",
+      ),
+    );
+  if (limits.rules === 0)
+    said.push(warn(`${limits.path} has no rule: nothing is limited`, "add rules: see docs/use/quotas.md"));
+  if (limits.otherRedis)
+    said.push(
+      warn(
+        `${limits.path} names another Redis than limits.redis of gateway.yaml: only limits.redis counts`,
+        "name Redis in one place",
+      ),
+    );
+  if (said.length > 0) return said;
+  const where = file?.redis === undefined ? "this gateway counts alone" : `shared through Redis ${file.redis.server}`;
+  return [ok(`${counted(limits.rules, "rule")} in ${limits.path}, ${where}`)];
+}
+
+/** The names of keys in rules that no key has. Where tokens count, too, any name may come. */
+function strangersIn({ keyNames }: LimitsFacts, keys: NonNullable<InstallationFacts["file"]>["keys"]): string[] {
+  if (keys === undefined || keys.problem !== undefined || keys.tokens) return [];
+  const known = new Set(keys.keys.map(({ name }) => name));
+  return keyNames.filter((name) => !known.has(name));
+}
+
+/** The Redis of shared limits, as the gateway and as this machine see it. */
+export function checkRedis({ running, file }: InstallationFacts): Said[] {
+  const shared = typeof running === "string" ? undefined : running.gauges.limitsShared;
+  const said: Said[] = [];
+  if (shared === 0)
+    said.push(
+      fail(
+        "the gateway does not reach Redis: it goes on with the last known use of the other gateways",
+        "start Redis, or check the network between the gateway and Redis",
+      ),
+    );
+  const redis = file?.redis;
+  if (redis !== undefined) {
+    if (redis.problem !== undefined)
+      said.push(
+        warn(
+          `Redis ${redis.server} is of no use from this machine: ${redis.problem}`,
+          "see whether it runs, takes writes and scripts, and whether the URL has the right user and password",
+        ),
+      );
+    else said.push(...serverFaults(redis));
+    if (redis.problem === undefined && shared === undefined && typeof running !== "string")
+      said.push(
+        warn(
+          `the gateway shares no limits, and the file names Redis ${redis.server}`,
+          "restart the gateway: another Redis takes effect at its start",
+        ),
+      );
+  }
+  if (said.length > 0) return said;
+  if (redis !== undefined) return [ok(redisText(redis))];
+  return shared === 1 ? [ok("the gateway shares its limits through Redis")] : [];
+}
+
+/** The faults of a server that answers. */
+function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
+  const said: Said[] = [];
+  if (latency > SLOW)
+    said.push(
+      warn(
+        `Redis ${server} answers in ${Math.round(latency)} ms: so long, several gateways may together exceed a limit`,
+        "run Redis nearer to the gateways, or give it a machine with less load",
+      ),
+    );
+  if (memory === undefined) return said;
+  const { policy, limit, used } = memory;
+  if (policy !== KEEPS_ALL)
+    said.push(
+      warn(
+        `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB it` : "once maxmemory is set, it"} forgets counts, and their limits begin anew`,
+        "set `maxmemory-policy noeviction` in its configuration, or give limits a Redis of their own",
+      ),
+    );
+  else if (limit > 0 && used > limit * FULL)
+    said.push(
+      warn(
+        `Redis ${server} uses ${grouped(used / MIB)} of ${grouped(limit / MIB)} MiB: once full, it takes no counts`,
+        "raise its maxmemory, or give limits a Redis of their own",
+      ),
+    );
+  return said;
+}
+
+function redisText({ server, version, latency = 0, memory }: RedisFacts): string {
+  const name = version ?? "Redis (of a version that it does not show)";
+  const keeps = memory === undefined ? "it does not show its eviction policy" : "it evicts nothing";
+  return `${name} at ${server} answers in ${latency < 1 ? "less than 1" : Math.round(latency)} ms and runs the script of shared limits; ${keeps}`;
+}

@@ -9,7 +9,7 @@ export interface CandidateSet {
   readonly down: readonly PoolEndpoint[];
   /** Endpoints in the pool, in any state, allowed or not. */
   readonly poolSize: number;
-  /** The allowed endpoints left out because they do not serve the model of the request; undefined = none. */
+  /** The allowed endpoints left out because they do not serve the model of the request, or may not; undefined = none. */
   readonly unserving?: RecordedFilter | undefined;
 }
 
@@ -37,13 +37,23 @@ export function withoutDown(
   };
 }
 
-/** The candidates among `allowed` for a model. @param model "" = the request names none, so the model rules nobody out */
+/**
+ * The candidates among `allowed` for a model. An endpoint whose server has not said yet what it serves is none while another
+ * one lists the model and is not down: a new server of other models would answer 404.
+ * @param model "" = the request names none, so the model rules nobody out
+ */
 export function serving(allowed: readonly PoolEndpoint[], poolSize: number, model: string): CandidateSet {
-  if (model === "" || allowed.every(({ models }) => serves(models, model))) return withoutDown(allowed, poolSize);
+  if (model === "") return withoutDown(allowed, poolSize);
+  const isListed = allowed.some(
+    ({ models, state }) => models !== undefined && state !== "down" && serves(models, model),
+  );
+  const mayServe = ({ models, modelsAwaited }: PoolEndpoint): boolean =>
+    serves(models, model) && !(modelsAwaited && isListed);
+  if (allowed.every(mayServe)) return withoutDown(allowed, poolSize);
   const ids: string[] = [];
   const endpoints: PoolEndpoint[] = [];
   for (const endpoint of allowed) {
-    if (serves(endpoint.models, model)) endpoints.push(endpoint);
+    if (mayServe(endpoint)) endpoints.push(endpoint);
     else if (ids.length < KEPT_IDS) ids.push(endpoint.id);
   }
   const dropped = allowed.length - endpoints.length;

@@ -78,6 +78,23 @@ it("keeps the last answer when a question fails or is late, makes nothing down, 
   expect(problems).toEqual(["a: HTTP 404", "a: "]);
 });
 
+it("awaits the models from the moment that an endpoint comes until the first answer in HTTP", () => {
+  const { clock, registry, answer, endpoint, open } = setUp("a", "b", "c");
+  const awaited = (): string[] => ["a", "b", "c"].filter((name) => endpoint(name).modelsAwaited);
+  expect(awaited()).toEqual(["a", "b", "c"]);
+  answer("a", listing("m"));
+  answer("b", { kind: "unusable", problem: "HTTP 404" });
+  answer("c", { kind: "silent" });
+  expect(awaited()).toEqual(["c"]);
+  clock.advance(1.2 * ASK_INTERVAL + 12);
+  expect([...open.keys()].sort()).toEqual(["a", "b", "c"]);
+  registry.upsert({ ...spec("c"), models: statedModels(["m"]) });
+  expect(endpoint("c").modelsAwaited).toBe(false);
+  registry.upsert(spec("c"));
+  answer("c", { kind: "silent" });
+  expect(endpoint("c").modelsAwaited).toBe(true);
+});
+
 it("leaves an endpoint that is down alone, and asks as soon as it is back", () => {
   const { clock, registry, since, answer, endpoint } = setUp("a");
   since();

@@ -87,12 +87,20 @@ export class ModelAsker {
   #add(endpoint: PoolEndpoint): void {
     const target = new Target(endpoint);
     this.#targets.set(endpoint, target);
+    this.#await(endpoint);
     this.#soon(target);
   }
 
   #again(endpoint: PoolEndpoint): void {
     const target = this.#targets.get(endpoint);
-    if (target !== undefined && target.phase !== "asking") this.#soon(target);
+    if (target === undefined) return;
+    this.#await(endpoint);
+    if (target.phase !== "asking") this.#soon(target);
+  }
+
+  /** Until the first answer, the endpoint serves only what no other one lists. */
+  #await(endpoint: PoolEndpoint): void {
+    if (endpoint.models === undefined) this.#options.registry.awaitModels(endpoint);
   }
 
   #remove(endpoint: PoolEndpoint): void {
@@ -150,6 +158,7 @@ export class ModelAsker {
     const { endpoint } = target;
     this.#rest(target);
     if (answer.kind === "listed") registry.listed(endpoint, answer.models);
+    else if (answer.kind === "unusable") registry.unlisted(endpoint);
     if (answer.kind !== "silent") {
       const problem = answer.kind === "unusable" ? answer.problem : "";
       if (problem !== target.problem) onProblem(endpoint, problem);

@@ -59,7 +59,7 @@ export class UnscrapedCounts implements UnscrapedLoad {
 
 /**
  * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
- * removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
+ * modelsAwaited, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
  */
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
@@ -76,6 +76,8 @@ export class PoolEndpoint implements Endpoint {
   metricsHost: MetricsHost;
   /** Undefined = unknown: it counts as serving every model. */
   models: ServedModels | undefined;
+  /** Its server is asked for the models, and has not answered yet. Such an endpoint serves only what no other one lists. */
+  modelsAwaited = false;
   /** True after the registry has removed it; exchanges may still hold it. */
   removed = false;
 

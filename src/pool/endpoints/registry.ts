@@ -175,10 +175,24 @@ export class EndpointRegistry {
     return endpoint;
   }
 
+  /** The model server of an endpoint without known models is asked for them. */
+  awaitModels(endpoint: PoolEndpoint): void {
+    endpoint.modelsAwaited = true;
+    this.#open.forget();
+  }
+
+  /** The model server has answered without a usable list: what it has listed before stays. */
+  unlisted(endpoint: PoolEndpoint): void {
+    if (!endpoint.modelsAwaited) return;
+    endpoint.modelsAwaited = false;
+    this.#open.forget();
+  }
+
   /** The model server has listed its models. No effect on an endpoint whose models the endpoints file states. */
   listed(endpoint: PoolEndpoint, models: ServedModels): void {
     if (endpoint.removed || endpoint.models?.source === "file" || sameModels(endpoint.models, models)) return;
     endpoint.models = models;
+    endpoint.modelsAwaited = false;
     this.#modelsChanged();
     for (const listener of this.#models) listener();
   }
@@ -254,6 +268,7 @@ export class EndpointRegistry {
     const stated = models?.source === "file" ? models : undefined;
     if ((stated === undefined && before?.source !== "file") || sameModels(before, stated)) return;
     endpoint.models = stated;
+    endpoint.modelsAwaited = false;
     this.#modelsChanged();
     for (const listener of this.#models) listener();
     if (stated === undefined) for (const listener of this.#unstated) listener(endpoint);

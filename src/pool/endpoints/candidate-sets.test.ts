@@ -49,6 +49,23 @@ describe("candidates by model", () => {
     expect(names("a")).toEqual(["e0", "e1"]);
   });
 
+  it("leave out those whose server has not answered yet, while another one lists the model and is not down", () => {
+    const { registry, endpoints, names } = pool(listed("a"), listed("b"), undefined);
+    registry.lookForModels(endpoints[2]!, "overdue");
+    expect(names("a")).toEqual(["e0"]);
+    expect(registry.candidates(undefined, "a").unserving).toMatchObject({
+      dropped: 2,
+      ids: ["default/e1", "default/e2"],
+    });
+    expect([names("new"), names("")]).toEqual([["e2"], ["e0", "e1", "e2"]]);
+    registry.attemptFailed(endpoints[0]!, "connect", "refused");
+    expect(names("a")).toEqual(["e2"]);
+    registry.attemptSucceeded(endpoints[0]!);
+    expect(names("a")).toEqual(["e0"]);
+    registry.lookForModels(endpoints[2]!, "over");
+    expect(names("a")).toEqual(["e0", "e2"]);
+  });
+
   it("keep to the hint of a proxy", () => {
     const { registry } = pool(listed("a"), listed("b"));
     const hint = [{ address: "10.0.0.1", port: undefined }];

@@ -41,7 +41,7 @@ export function withoutDown(
 
 /** The candidates among `allowed` for a model. @param model "" = the request names none, so the model rules nobody out */
 export function serving(allowed: readonly PoolEndpoint[], poolSize: number, model: string): CandidateSet {
-  if (model === "" || allowed.every((endpoint) => serves(endpoint.models, model) && !isAwaited(endpoint)))
+  if (model === "" || allowed.every((endpoint) => serves(endpoint.models, model) && !isUnheard(endpoint)))
     return withoutDown(allowed, poolSize);
   // Who has yet to say what it serves may lack the model: it counts only where no other endpoint is known to serve the model.
   const isServed = allowed.some(
@@ -50,19 +50,21 @@ export function serving(allowed: readonly PoolEndpoint[], poolSize: number, mode
   const ids: string[] = [];
   const endpoints: PoolEndpoint[] = [];
   for (const endpoint of allowed) {
-    if (serves(endpoint.models, model) && !(isServed && isAwaited(endpoint))) endpoints.push(endpoint);
+    if (serves(endpoint.models, model) && !(isServed && isUnheard(endpoint))) endpoints.push(endpoint);
     else if (ids.length < KEPT_IDS) ids.push(endpoint.id);
   }
   const dropped = allowed.length - endpoints.length;
   const unserving = dropped === 0 ? undefined : { name: SERVED_MODELS, dropped, ids };
   const chosen = withoutDown(endpoints, poolSize, unserving);
-  return chosen.endpoints.some((endpoint) => isAwaited(endpoint) && endpoint.state !== "down")
+  return chosen.endpoints.some(
+    ({ models, modelLook, state }) => models === undefined && modelLook === "open" && state !== "down",
+  )
     ? { ...chosen, awaited: true }
     : chosen;
 }
 
-function isAwaited({ models, modelsAwaited }: PoolEndpoint): boolean {
-  return modelsAwaited && models === undefined;
+function isUnheard({ models, modelLook }: PoolEndpoint): boolean {
+  return models === undefined && modelLook !== "over";
 }
 
 /**
@@ -78,7 +80,7 @@ export class CandidatesByModel {
   of(model: string, list: readonly PoolEndpoint[]): CandidateSet {
     const known = this.#all ?? this.#byModel.get(model);
     if (known !== undefined) return known;
-    if (list.every(({ models, modelsAwaited }) => models === undefined && !modelsAwaited)) {
+    if (list.every(({ models, modelLook }) => models === undefined && modelLook === "over")) {
       this.#all = withoutDown(list, list.length);
       return this.#all;
     }

@@ -78,6 +78,24 @@ it("keeps the last answer when a question fails or is late, makes nothing down, 
   expect(problems).toEqual(["a: HTTP 404", "a: "]);
 });
 
+it("looks for the models from the moment that an endpoint comes until the first answer in HTTP", () => {
+  const { clock, registry, answer, endpoint, open } = setUp("a", "b", "c");
+  const looks = (): string[] => ["a", "b", "c"].map((name) => endpoint(name).modelLook);
+  expect(looks()).toEqual(["open", "open", "open"]);
+  answer("a", listing("m"));
+  answer("b", { kind: "unusable", problem: "HTTP 404" });
+  clock.advance(ASK_TIMEOUT);
+  expect(looks()).toEqual(["over", "over", "overdue"]);
+  clock.advance(1.2 * ASK_INTERVAL + 12);
+  expect([...open.keys()]).toContain("c");
+  registry.upsert({ ...spec("c"), models: statedModels(["m"]) });
+  answer("c", { kind: "silent" });
+  registry.upsert(spec("c"));
+  expect(looks()[2]).toBe("open");
+  answer("c", { kind: "unusable", problem: "HTTP 404" });
+  expect(looks()[2]).toBe("over");
+});
+
 it("leaves an endpoint that is down alone, and asks as soon as it is back", () => {
   const { clock, registry, since, answer, endpoint } = setUp("a");
   since();

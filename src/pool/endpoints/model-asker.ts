@@ -72,7 +72,7 @@ export class ModelAsker {
       registry.onModelsUnstated((endpoint) => this.#again(endpoint)),
       registry.onStateChanged((endpoint, from) => {
         if (from === "down") this.#again(endpoint);
-        else if (endpoint.state === "down") this.#looked(this.#targets.get(endpoint));
+        else if (endpoint.state === "down") this.#looked(this.#targets.get(endpoint), "over");
       }),
     ];
     for (const endpoint of registry.list()) this.#add(endpoint);
@@ -109,16 +109,16 @@ export class ModelAsker {
     const { clock, registry } = this.#options;
     const { state, models } = target.endpoint;
     if (state === "down" || models !== undefined || target.firstLook !== undefined) return;
-    target.firstLook = expireAfter(clock, ASK_TIMEOUT, () => this.#looked(target));
-    registry.awaitModels(target.endpoint, true);
+    target.firstLook = expireAfter(clock, ASK_TIMEOUT, () => this.#looked(target, "overdue"));
+    registry.lookForModels(target.endpoint, "open");
   }
 
-  /** Ends the first look. */
-  #looked(target: Target | undefined): void {
+  /** Nothing waits for the first look any more. */
+  #looked(target: Target | undefined, look: "overdue" | "over"): void {
     if (target === undefined) return;
     target.firstLook?.cancel();
     target.firstLook = undefined;
-    this.#options.registry.awaitModels(target.endpoint, false);
+    this.#options.registry.lookForModels(target.endpoint, look);
   }
 
   #remove(endpoint: PoolEndpoint): void {
@@ -128,7 +128,7 @@ export class ModelAsker {
     const { question } = target;
     this.#rest(target);
     question?.cancel();
-    this.#looked(target);
+    this.#looked(target, "over");
     this.#next();
   }
 
@@ -183,7 +183,8 @@ export class ModelAsker {
       target.problem = problem;
     }
     // After the list is known: who waits for it decides by it.
-    this.#looked(target);
+    if (answer.kind !== "silent") this.#looked(target, "over");
+    else if (endpoint.modelLook === "open") this.#looked(target, "overdue");
     target.phase = "waiting";
     this.#wheel.put(target, clock.now() + ASK_INTERVAL * (0.8 + 0.4 * random.next()));
     this.#next();

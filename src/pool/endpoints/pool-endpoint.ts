@@ -59,8 +59,15 @@ export class UnscrapedCounts implements UnscrapedLoad {
 
 /**
  * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
- * modelsAwaited, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
+ * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
  */
+/**
+ * A look at the models of a server that is new or back from `down`. `open`: soon it has answered, so requests for a model that
+ * no endpoint lists may wait. `overdue`: it did not answer in time. Until it is `over`, the endpoint serves only models that no
+ * other endpoint lists, because a server answers 404 for a model that it lacks.
+ */
+export type ModelLook = "open" | "overdue" | "over";
+
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
   readonly slot: number;
@@ -76,8 +83,8 @@ export class PoolEndpoint implements Endpoint {
   metricsHost: MetricsHost;
   /** Undefined = unknown: it counts as serving every model. */
   models: ServedModels | undefined;
-  /** The server is asked for its models for the first time, or for the first time since it was down; soon they are known. */
-  modelsAwaited = false;
+  /** How far the first look at the models of the server is. An answer that lists no models ends it, too. */
+  modelLook: ModelLook = "over";
   /** True after the registry has removed it; exchanges may still hold it. */
   removed = false;
 

@@ -4,7 +4,7 @@ import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from
 import { normaliseAddress, splitHostPort } from "./address.ts";
 import { type CandidateSet, CandidatesByModel, serving } from "./candidate-sets.ts";
 import { InFlight } from "./in-flight.ts";
-import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
+import { type EndpointSpec, endpointId, type ModelLook, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
 import { namesOf, type ServedModels, sameModels } from "./served-models.ts";
 import { EndpointStates } from "./state.ts";
 
@@ -185,19 +185,17 @@ export class EndpointRegistry {
     for (const listener of this.#models) listener();
   }
 
-  /**
-   * The models of an endpoint are awaited from now on, or no longer: its server has listed them before, or does not list them. An
-   * awaited endpoint is no candidate for a model that another endpoint lists.
-   */
-  awaitModels(endpoint: PoolEndpoint, awaited: boolean): void {
-    if (endpoint.modelsAwaited === awaited) return;
-    endpoint.modelsAwaited = awaited;
-    this.#awaited += awaited ? 1 : -1;
+  /** The first look at the models of a server begins, takes too long, or is over. */
+  lookForModels(endpoint: PoolEndpoint, look: ModelLook): void {
+    const was = endpoint.modelLook;
+    if (was === look) return;
+    endpoint.modelLook = look;
+    this.#awaited += Number(look === "open") - Number(was === "open");
     this.#open.forget();
-    if (!awaited) for (const listener of this.#looked) listener(endpoint);
+    if (was === "open") for (const listener of this.#looked) listener(endpoint);
   }
 
-  /** How many endpoints have awaited models. */
+  /** How many endpoints have an open look at their models. */
   get awaited(): number {
     return this.#awaited;
   }

@@ -23,6 +23,8 @@ export interface Call {
   readonly key?: string;
   /** Milliseconds. */
   readonly timeoutMs?: number;
+  /** By the async client of Python. */
+  readonly async?: boolean;
 }
 
 /** A call, and where it goes. */

@@ -27,6 +27,9 @@ export function streamed({ events, error }: Outcome): NonNullable<Outcome["event
 /** Letters of one to four bytes. */
 export const UTF8 = "Grüße, 世界! 🌊🏴‍☠️ Здравствуй, дивный мир. ";
 
+/** Repeated by a server, it is longer than the place where an answer stalls or breaks: other answers may be one token long. */
+const LONGER = "one two three four five six seven eight";
+
 /** The simulators saw that the client left: the slot of the request is free again. */
 export async function aborted(world: World, id: string): Promise<void> {
   await poll("the abort of the request", async () => (await seenBy(world.sims, id)).some((request) => request.aborted));
@@ -142,7 +145,7 @@ export function commonCases(library: Library, method: string, ask: (text: string
     },
     {
       name: "a server that is lost in the middle of a stream",
-      call: call("sim", { headers: { "x-sim-drop-after-tokens": "3" } }, { stream: true }),
+      call: call("echo", { headers: { "x-sim-drop-after-tokens": "3" } }, { ...ask(LONGER), stream: true }),
       check({ events, error }) {
         expect(events?.length).toBeGreaterThanOrEqual(3);
         expect(error?.message).toContain("the model server was lost in the middle of the answer");
@@ -153,7 +156,11 @@ export function commonCases(library: Library, method: string, ask: (text: string
     },
     {
       name: "a client that leaves a stream",
-      call: call("sim", { stopAfter: 2, headers: { "x-sim-stall-after-tokens": "4" } }, { stream: true }),
+      call: call(
+        "echo",
+        { stopAfter: 2, headers: { "x-sim-stall-after-tokens": "4" } },
+        { ...ask(LONGER), stream: true },
+      ),
       async check(outcome, world, id) {
         expect(streamed(outcome)).toHaveLength(2);
         await aborted(world, id);
@@ -161,7 +168,7 @@ export function commonCases(library: Library, method: string, ask: (text: string
     },
     {
       name: "a client that has no more time",
-      call: call("sim", { timeoutMs: 300, headers: { "x-sim-stall-after-tokens": "1" } }),
+      call: call("echo", { timeoutMs: 300, headers: { "x-sim-stall-after-tokens": "1" } }, ask(LONGER)),
       async check({ error }, world, id) {
         expect(error?.name).toMatch(/^API(Connection)?TimeoutError$/);
         await aborted(world, id);

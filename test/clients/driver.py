@@ -1,12 +1,16 @@
-"""Makes the calls that the test writes to stdin, one JSON object a line, and answers each with one line on stdout."""
+"""
+Makes the calls that the test writes to stdin, one JSON object a line, and answers each with one line on stdout. An
+argument is the file of the only authority that the clients trust.
+"""
 
 import json
+import ssl
 import sys
 
 import anthropic
 import openai
 
-LIBRARIES = {"openai": openai, "anthropic": anthropic}
+TRANSPORTS = {"openai": openai.DefaultHttpx2Client, "anthropic": anthropic.DefaultHttpxClient}
 # The helper that collects a stream has a method of its own in each API.
 FINAL = ("get_final_completion", "get_final_message", "get_final_response")
 
@@ -46,6 +50,8 @@ def streamed(call, stream):
 def perform(call):
     options = {"base_url": call["baseUrl"], "api_key": call["apiKey"], "max_retries": call.get("retries", 0)}
     kind = {"openai": openai.OpenAI, "anthropic": anthropic.Anthropic}[call["library"]]
+    if len(sys.argv) > 1:
+        options["http_client"] = TRANSPORTS[call["library"]](verify=ssl.create_default_context(cafile=sys.argv[1]))
     with kind(timeout=call["timeoutMs"] / 1000, **options) as client:
         *groups, method = call["method"].split(".")
         for group in groups:
@@ -69,7 +75,8 @@ def perform(call):
             return {"error": raised(error)}
 
 
-for line in sys.stdin:
-    call = json.loads(line)
-    sys.stdout.write(json.dumps({"id": call["id"], "outcome": perform(call)}) + "\n")
-    sys.stdout.flush()
+if __name__ == "__main__":
+    for line in sys.stdin:
+        call = json.loads(line)
+        sys.stdout.write(json.dumps({"id": call["id"], "outcome": perform(call)}) + "\n")
+        sys.stdout.flush()

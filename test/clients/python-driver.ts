@@ -17,9 +17,13 @@ export class PythonDriver implements Driver {
   #calls = 0;
   #words = "";
 
-  constructor() {
-    const script = join(import.meta.dirname, "driver.py");
-    this.#child = spawn("python3", ["-u", script], { env: pythonEnv(), stdio: ["pipe", "pipe", "pipe"] });
+  /**
+   * @param script `concurrent_driver.py` makes all calls at the same time
+   * @param authority the file of the only authority that the clients trust, PEM
+   */
+  constructor(script: "driver.py" | "concurrent_driver.py" = "driver.py", authority?: string) {
+    const args = ["-u", join(import.meta.dirname, script), ...(authority === undefined ? [] : [authority])];
+    this.#child = spawn("python3", args, { env: pythonEnv(), stdio: ["pipe", "pipe", "pipe"] });
     this.#child.stderr!.on("data", (chunk: Buffer) => {
       this.#words = (this.#words + chunk.toString()).slice(-4000);
     });

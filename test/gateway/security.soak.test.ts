@@ -29,6 +29,8 @@ const FLOODS = [
   "ping",
   "settings",
   "empty frames",
+  "goaway",
+  "window updates",
 ];
 
 let sims: Sim[] = [];

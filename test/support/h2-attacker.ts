@@ -133,6 +133,8 @@ export const ATTACKS: Readonly<Record<string, () => Attack>> = {
       ]),
     ),
   }),
+  goaway: () => ({ begin: openCall(1), next: same(frame(GOAWAY, 0, 0, Buffer.alloc(8))) }),
+  "window updates": () => ({ begin: openCall(1), next: same(frame(WINDOW, 0, 0, u32(1))) }),
   "zero windows": () => ({
     begin: values([INITIAL_WINDOW, 0]),
     next: streams(100, (id) => Buffer.concat([openCall(id), frame(DATA, 0, id, Buffer.concat([ASK, BODY]))])),

@@ -55,6 +55,19 @@ describe("the credential of a request", () => {
     expect(left).toEqual([["authorization", "Bearer of-the-server"]]);
   });
 
+  it("is a mistyped key before a token", () => {
+    const typo = key.slice(0, -1);
+    const { credential, left } = taken(
+      [
+        ["authorization", `Bearer ${TOKEN}`],
+        ["x-api-key", typo],
+      ],
+      true,
+    );
+    expect(credential).toEqual({ kind: "key", text: typo });
+    expect(left).toEqual([["authorization", `Bearer ${TOKEN}`]]);
+  });
+
   it("is a token only where tokens count; else the token stays beside a key", () => {
     const pairs = [
       ["x-api-key", "other"],

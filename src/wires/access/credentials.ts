@@ -45,7 +45,7 @@ export function takeCredential(headers: HeaderList, tokens: boolean): Credential
 }
 
 function kindOf(text: string): Credential["kind"] {
-  // A mistyped key is still one: it must not reach a model server, either.
+  // A mistyped key is still one: its client hears that the key is unknown, whatever else it presents.
   if (text.startsWith(KEY_PREFIX)) return "key";
   return TOKEN.test(text) ? "token" : "other";
 }

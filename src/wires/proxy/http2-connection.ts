@@ -13,6 +13,12 @@ const WINDOW = { stream: 128 * 1024, connection: 1024 * 1024 } as const;
 /** What a GOAWAY names that announces a drain: streams that are on their way still count (RFC 9113 6.8). */
 const LAST_STREAM = 2 ** 31 - 1;
 
+/**
+ * GOAWAY frames that a client may send. A graceful one sends two (RFC 9113 6.8). nghttp2 does not count them, and node runs
+ * JavaScript for each.
+ */
+const MOST_GOAWAYS = 8;
+
 /** The flag of a HEADERS frame that also ends the request. */
 const END_STREAM = 1;
 
@@ -22,7 +28,10 @@ const END_STREAM = 1;
  */
 type Stage = "new" | "idle" | "busy" | "leaving";
 
-/** A client connection of HTTP/2. Node's server counts resets, settings, pings and continuations, and ends a flood (ADR 27). */
+/**
+ * A client connection of HTTP/2. Node's server counts resets, settings, pings and continuations, and ends a flood (ADR 27). The
+ * connection counts GOAWAY frames itself.
+ */
 export class Http2Connection implements Guest, Timed {
   readonly address: string;
   deadline: number;
@@ -32,6 +41,8 @@ export class Http2Connection implements Guest, Timed {
   readonly #session: ServerHttp2Session;
   #stage: Stage = "new";
   #streams = 0;
+  /** GOAWAY frames of the client. */
+  #goaways = 0;
   #draining = false;
 
   /** @param address of the client */
@@ -44,6 +55,9 @@ export class Http2Connection implements Guest, Timed {
     this.deadline = clock.now() + timers.requestHeaders;
     this.#session = performServerHandshake(socket, sessionOptions(limits));
     this.#session.on("stream", (stream, _headers, flags, raw) => this.#open(stream, flags, raw as unknown as string[]));
+    this.#session.on("goaway", () => {
+      if (++this.#goaways > MOST_GOAWAYS) this.#session.destroy(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    });
     // A client that breaks the protocol, or breaks off; the close follows.
     this.#session.on("error", () => {});
     this.#session.on("close", () => {

@@ -236,6 +236,20 @@ describe("HTTP/2", () => {
     await poll("the connection is gone", () => harness.proxy.connections === 0);
   });
 
+  it("a client that leaves with two GOAWAY frames, as a graceful one does, gets the answer that runs", async () => {
+    const { model, client } = await serving(() => {});
+    const one = session(client);
+    const running = askSession(one, POST, "x");
+    await poll("it runs", () => model.requests.length === 1);
+    one.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 2);
+    one.goaway(constants.NGHTTP2_NO_ERROR, 0);
+    // Behind them on the connection: the proxy has read both when the answer to this comes.
+    await new Promise((resolve) => one.ping(resolve));
+    model.requests[0]!.socket.write(answerBytes(200, "end"));
+    expect(await running).toMatchObject({ text: "end", code: 0 });
+    await poll("the connection is gone", () => harness.proxy.connections === 0);
+  });
+
   it("closeAfterAnswers: connections are asked to leave, and new ones are still accepted and asked after their answers", async () => {
     const { model, client } = await serving(answerBytes(200, "ok"));
     const idle = session(client);
@@ -479,6 +493,23 @@ describe("attacks over HTTP/2 end the attacker's connection, and no other", () =
     expect((await askSession(other, POST, "after")).text).toBe("served");
     await poll("its exchanges have ended", () => harness.exchanges.every(({ ends }) => ends.length === 1));
     expect(harness.proxy.connections).toBe(1);
+  });
+
+  // After the first one, node closes a connection without streams.
+  it("GOAWAY frames while a stream is open", async () => {
+    const { model, client } = await serving(() => {});
+    const attacker = await raw(client);
+    attacker.socket.resume();
+    attacker.socket.write(frame(FRAME.headers, END_HEADERS | END_STREAM, 1, CALL));
+    await poll("the stream is open", () => model.requests.length === 1);
+    const flood = Buffer.concat(Array.from({ length: 100 }, () => frame(FRAME.goaway, 0, 0, Buffer.alloc(8))));
+    const cut = (): boolean => {
+      if (!attacker.socket.writableNeedDrain && !attacker.closed()) attacker.socket.write(flood);
+      return attacker.closed();
+    };
+    await poll("the attacker is cut", cut, 5_000);
+    await poll("its exchange has ended", () => harness.exchange.ends.length === 1);
+    expect(harness.exchange.ends).toEqual(["client-gone"]);
   });
 });
 

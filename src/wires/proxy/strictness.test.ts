@@ -310,6 +310,8 @@ describe("D-57: limits", () => {
     await harness.start({}, { limits: { connections: 8, connectionsPerAddress: 2 } });
     const clients = [await harness.client(), await harness.client(), await harness.client()];
     await poll("the first one is closed", clients[0]!.closed);
+    // Not by its deadline, which would close it, too.
+    expect(harness.metrics.refused).toBe(1);
     expect(harness.proxy.connections).toBe(2);
   });
 

@@ -11,7 +11,7 @@ import type { QueueLoad } from "../flowcontrol/band.ts";
 import { DispatchRate } from "../flowcontrol/dispatch-rate.ts";
 import type { FlowControlEvents, FlowLabels, QueuedSize } from "../flowcontrol/events.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
-import { NOT_YET_FINALIZED, type QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
+import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 import { ByOutcome, QueueTable } from "./flow-series.ts";
 
 /** Milliseconds after which the series of an idle flow leave the page (scheduling 6.1). */
@@ -78,12 +78,10 @@ export class FlowMetrics implements FlowControlEvents {
     this.#totals.of(flow.priority, outcome).inc();
   }
 
-  passed(flow: InferenceRequest, { bytes, tokens }: QueuedSize, took: number): void {
-    const queue = this.#queues.pass(flow, this.#parts.clock.now());
+  passed(flow: InferenceRequest, { bytes, tokens }: QueuedSize, took: number, now: number): void {
     const seconds = took / 1000;
-    queue.flow.enqueued(NOT_YET_FINALIZED).observe(seconds);
+    this.#queues.pass(flow, now).passed(seconds);
     this.#cycles.observe(seconds);
-    queue.waited("Dispatched").observe(seconds);
     this.backlog.passed({ priority: flow.priority, bytes, tokens });
     this.#totals.of(flow.priority, "Dispatched").inc();
   }

@@ -3,7 +3,7 @@ import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import { OTHER } from "../../base/telemetry/metric-spec.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import type { FlowLabels } from "../flowcontrol/events.ts";
-import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
+import { NOT_YET_FINALIZED, type QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 
 type Outcome = QueueOutcome | typeof NOT_YET_FINALIZED;
 type Histogram = ReturnType<Metrics["queueDuration"]["with"]>;
@@ -75,6 +75,8 @@ class QueueSeries {
   readonly #bytes: ReturnType<Metrics["queueBytes"]["with"]>;
   readonly #tokens: ReturnType<Metrics["queueTokens"]["with"]>;
   readonly #waited: ByOutcome<Histogram>;
+  /** Those of requests that go on at once, from the first one on. */
+  #passed: readonly [enqueued: Histogram, waited: Histogram] | undefined;
 
   constructor(metrics: Metrics, flow: FlowSeries, priority: number, labels: QueueLabels) {
     const [fairnessId, priorityLabel, pool, model, target] = labels;
@@ -106,6 +108,12 @@ class QueueSeries {
 
   waited(outcome: Outcome): Histogram {
     return this.#waited.get(outcome);
+  }
+
+  /** A request goes on at once. @param seconds that it took */
+  passed(seconds: number): void {
+    this.#passed ??= [this.flow.enqueued(NOT_YET_FINALIZED), this.waited("Dispatched")];
+    for (const histogram of this.#passed) histogram.observe(seconds);
   }
 
   remove(): void {

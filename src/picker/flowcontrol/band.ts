@@ -1,5 +1,6 @@
+import type { Clock } from "../../base/clock/clock.ts";
 import type { FlowChoice, ServedTokens } from "../../base/plugin/flow-kinds.ts";
-import { BY_RANK, BY_SHARE, Flow, type Item, type ItemBand, newestOf, type Room } from "./flow.ts";
+import { Flow, type Item, type ItemBand, newestOf, type Room } from "./flow.ts";
 import { IndexedHeap } from "./indexed-heap.ts";
 import type { BandSettings } from "./settings.ts";
 
@@ -24,6 +25,11 @@ export interface FlowView {
   readonly headWait: number;
 }
 
+/** What a policy is told. */
+const JOINED = (choice: FlowChoice, flow: Flow): void => choice.joined(flow);
+const LEFT = (choice: FlowChoice, flow: Flow): void => choice.left(flow);
+const SERVED = (choice: FlowChoice, flow: Flow): void => choice.served(flow);
+
 /** Receives the failure of a policy; the band goes on without its answer. */
 export type PolicyFailed = (policy: string, error: unknown) => void;
 
@@ -34,6 +40,7 @@ export type PolicyFailed = (policy: string, error: unknown) => void;
 export class Band implements ItemBand {
   readonly priority: number;
   readonly settings: BandSettings;
+  readonly #clock: Clock;
   /** Queued requests and the bytes of their bodies. */
   requests = 0;
   bytes = 0;
@@ -52,15 +59,12 @@ export class Band implements ItemBand {
   /** What the shares of flows are measured by: the limits of the band, or those over all bands where they are tighter. */
   readonly #limits: { readonly maxRequests: number; readonly maxBytes: number };
 
-  /**
-   * @param all the limits over all bands
-   * @param now monotonic milliseconds
-   */
+  /** @param all the limits over all bands */
   constructor(
     priority: number,
     settings: BandSettings,
     all: { readonly maxRequests: number; readonly maxBytes: number },
-    now: number,
+    clock: Clock,
     failed: PolicyFailed,
   ) {
     this.priority = priority;
@@ -69,7 +73,8 @@ export class Band implements ItemBand {
       maxRequests: Math.min(settings.maxRequests, all.maxRequests),
       maxBytes: Math.min(settings.maxBytes, all.maxBytes),
     };
-    this.emptySince = now;
+    this.#clock = clock;
+    this.emptySince = clock.now();
     this.#failed = failed;
     this.#choice = this.#makeChoice();
     this.#oneQueue = this.#choice === undefined;
@@ -87,7 +92,7 @@ export class Band implements ItemBand {
     let flow = this.#flows.get(id);
     const isNew = flow === undefined;
     if (flow === undefined) {
-      flow = new Flow(id, this.#joins++);
+      flow = new Flow(id, this, this.#joins++);
       this.#flows.set(id, flow);
     }
     flow.add(item);
@@ -96,7 +101,7 @@ export class Band implements ItemBand {
     this.requests++;
     this.bytes += item.bytes;
     if (this.#byShare !== undefined) this.#place(flow, this.#byShare);
-    if (isNew && !this.#oneQueue) this.#follow("joined", flow);
+    if (isNew && !this.#oneQueue) this.#follow(JOINED, flow);
   }
 
   /** @param now monotonic milliseconds */
@@ -110,7 +115,7 @@ export class Band implements ItemBand {
     if (this.#byShare !== undefined) this.#place(flow, this.#byShare);
     if (flow.length > 0) return;
     this.#flows.delete(flow.fairnessId);
-    this.#follow("left", flow);
+    this.#follow(LEFT, flow);
   }
 
   /** The request that leaves next; undefined when none is queued, or all are held back at this fill. The caller removes it. */
@@ -118,7 +123,7 @@ export class Band implements ItemBand {
     if (this.requests === 0) return undefined;
     const flow = this.#next(now, fill);
     if (flow === null) return undefined;
-    this.#follow("served", flow);
+    this.#follow(SERVED, flow);
     return flow.head;
   }
 
@@ -150,12 +155,21 @@ export class Band implements ItemBand {
   dispatched(item: Item, now: number): void {
     if (this.requests === 0) this.emptySince = now;
     // The most frequent case, one queue, costs nothing here; so below.
-    if (this.#choice !== undefined) item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
+    if (this.#choice === undefined) return;
+    try {
+      item.charged = this.#choice.dispatched?.(item) ?? 0;
+    } catch (error) {
+      this.#failed("fairness policy", error);
+    }
   }
 
-  /** @param now monotonic milliseconds */
-  ended(item: Item, tokens: ServedTokens, now: number): void {
-    if (this.#choice !== undefined) this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
+  ended(item: Item, tokens: ServedTokens): void {
+    if (this.#choice === undefined) return;
+    try {
+      this.#choice.ended?.(item.fairnessId, tokens, item.charged, this.#clock.now());
+    } catch (error) {
+      this.#failed("fairness policy", error);
+    }
   }
 
   /** All queued requests, in no order. */
@@ -178,7 +192,7 @@ export class Band implements ItemBand {
         continue;
       }
       flow.requests++;
-      if (BY_RANK.before(item, flow.head)) flow.head = item;
+      if (item.rank < flow.head.rank) flow.head = item;
     }
     const longest = [...found]
       .sort(([, a], [, b]) => b.requests - a.requests)
@@ -189,18 +203,26 @@ export class Band implements ItemBand {
 
   /** Whether a request of this flow is held back at this fill. */
   holds(fairnessId: string, fill: number): boolean {
-    return this.#choice !== undefined && (this.#call((choice) => choice.holds?.(fairnessId, fill)) ?? false);
+    if (this.#choice === undefined) return false;
+    try {
+      return this.#choice.holds?.(fairnessId, fill) ?? false;
+    } catch (error) {
+      this.#failed("fairness policy", error);
+      return false;
+    }
   }
 
   #next(now: number, fill: number): Flow | null {
     if (this.#choice === undefined) return this.#turn();
-    const chosen = this.#call((choice) => {
-      const flow: unknown = choice.next(now, fill);
+    try {
+      const flow: unknown = this.#choice.next(now, fill);
       if (flow === null) return null;
-      if (flow instanceof Flow && this.#flows.get(flow.fairnessId) === flow) return flow;
+      if (flow instanceof Flow && flow.band === this && flow.length > 0) return flow;
       throw new TypeError("the policy chose no flow that waits in its band");
-    });
-    return chosen === undefined ? this.#turn() : chosen;
+    } catch (error) {
+      this.#failed("fairness policy", error);
+      return this.#turn();
+    }
   }
 
   /** The flow that has not been first for longest. */
@@ -215,7 +237,7 @@ export class Band implements ItemBand {
   /** The flow that holds most of the band. */
   #largest(): Flow | undefined {
     if (this.#byShare === undefined) {
-      this.#byShare = new IndexedHeap(BY_SHARE);
+      this.#byShare = new IndexedHeap();
       this.#dropsShares = this.requests / 2;
       for (const flow of this.#flows.values()) this.#place(flow, this.#byShare);
     }
@@ -224,14 +246,15 @@ export class Band implements ItemBand {
 
   /** Gives a flow its place by the share that it has now. */
   #place(flow: Flow, byShare: IndexedHeap<Flow>): void {
-    flow.share = this.#shareOf(flow.length, flow.bytes);
+    // The largest share first; of equals the flow that joined first.
+    const key = -this.#shareOf(flow.length, flow.bytes);
     if (flow.length === 0) byShare.remove(flow);
-    else if (flow.sharePlace < 0) byShare.add(flow);
-    else byShare.moved(flow);
+    else if (flow.place < 0) byShare.add(flow, key, flow.order);
+    else byShare.moved(flow, key);
   }
 
   #forgetShares(): void {
-    for (const flow of this.#byShare!.entries) flow.sharePlace = -1;
+    for (const flow of this.#byShare!.entries) flow.place = -1;
     this.#byShare = undefined;
     this.#dropsShares = 0;
   }
@@ -264,23 +287,13 @@ export class Band implements ItemBand {
   }
 
   /** Tells the policy which flows there are. One that fails here would leave out flows for ever. */
-  #follow(what: "joined" | "left" | "served", flow: Flow): void {
+  #follow(tell: (choice: FlowChoice, flow: Flow) => void, flow: Flow): void {
     if (this.#choice === undefined) return;
     try {
-      this.#choice[what](flow);
+      tell(this.#choice, flow);
     } catch (error) {
       this.#choice = undefined;
       this.#failed("fairness policy", error);
-    }
-  }
-
-  #call<T>(use: (choice: FlowChoice) => T): T | undefined {
-    if (this.#choice === undefined) return undefined;
-    try {
-      return use(this.#choice);
-    } catch (error) {
-      this.#failed("fairness policy", error);
-      return undefined;
     }
   }
 }

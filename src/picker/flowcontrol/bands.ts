@@ -109,11 +109,13 @@ export class Bands {
 
   /** Asks the usage limit policy for the ceilings. Where it fails, each is 1. @param saturation of the pool */
   limit(saturation: number): void {
-    this.#ceilings.fill(1);
+    const ceilings = this.#ceilings;
+    for (let at = 0; at < ceilings.length; at++) ceilings[at] = 1;
     try {
-      this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
-      let areNumbers = this.#ceilings.length === this.#list.length;
-      for (const ceiling of this.#ceilings) areNumbers &&= typeof ceiling === "number" && !Number.isNaN(ceiling);
+      this.#settings.usageLimit.limit(saturation, this.#priorities, ceilings);
+      let areNumbers = ceilings.length === this.#list.length;
+      for (let at = 0; at < ceilings.length; at++)
+        areNumbers &&= typeof ceilings[at] === "number" && !Number.isNaN(ceilings[at]);
       if (!areNumbers) throw new TypeError("the policy did not write a number for each band");
     } catch (error) {
       this.#events.failed("usage limit policy", error);
@@ -179,7 +181,7 @@ export class Bands {
     const { bands, template, negativeTemplate } = this.#settings;
     const settings = bands.get(priority) ?? (priority < 0 ? negativeTemplate : template);
     const failed = (policy: string, error: unknown): void => this.#events.failed(policy, error);
-    const band = new Band(priority, settings, this.#settings, this.#clock.now(), failed);
+    const band = new Band(priority, settings, this.#settings, this.#clock, failed);
     this.#byPriority.set(priority, band);
     this.#list.push(band);
     this.#list.sort((a, b) => b.priority - a.priority);

@@ -26,10 +26,11 @@ export interface FlowControlEvents extends ReclaimEvents {
   /** A request has left. @param waited since it entered */
   left(flow: InferenceRequest, size: QueuedSize, outcome: QueueOutcome, waited: number): void;
   /**
-   * The pool had room and no request waited, so a request went on at once. Nothing else is called for it. @param took from its
-   * entry
+   * The pool had room and no request waited, so a request went on at once. Nothing else is called for it.
+   * @param took from its entry
+   * @param now monotonic milliseconds
    */
-  passed(flow: InferenceRequest, size: QueuedSize, took: number): void;
+  passed(flow: InferenceRequest, size: QueuedSize, took: number, now: number): void;
   /** The capacity check and the insertion took `took`. */
   enqueued(flow: InferenceRequest, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;

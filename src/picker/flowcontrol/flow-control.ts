@@ -31,6 +31,8 @@ const TICK = 20;
 /** The same for policies whose ceilings alternate (scheduling 6.3). */
 const ALTERNATING_TICK = 1;
 
+const DISPATCHED = (waiter: Waiter): void => waiter.dispatched();
+
 /** What a request has cost whose answer does not say. */
 const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
 
@@ -121,7 +123,7 @@ export class FlowControl {
     if (isAlone && this.#hasRoom(band, item)) {
       item.band = band;
       this.#go(item, clock.now());
-      events.passed(request, item, item.leftAt - enqueuedAt);
+      events.passed(request, item, item.leftAt - enqueuedAt, item.leftAt);
       item.forgetRequest();
       return item;
     }
@@ -171,7 +173,7 @@ export class FlowControl {
     item.stage = STAGE.ended;
     this.#inFlight--;
     this.#reclaim.ended(item, this.#staged.settles);
-    item.band!.ended(item, tokens, this.#parts.clock.now());
+    item.band!.ended(item, tokens);
     this.changed();
   }
 
@@ -315,7 +317,9 @@ export class FlowControl {
     if (this.#requests === 0) return false;
     const now = this.#parts.clock.now();
     this.#look(now);
-    for (const [at, band] of this.#bands.list.entries()) {
+    const bands = this.#bands.list;
+    for (let at = 0; at < bands.length; at++) {
+      const band = bands[at]!;
       if (band.requests === 0 || !this.#isOpen(at)) continue;
       const item = band.take(now, this.#fill(at));
       if (item === undefined) continue;
@@ -324,7 +328,7 @@ export class FlowControl {
       this.#take(item, now);
       this.#go(item, now);
       this.#report(item, "Dispatched");
-      this.#tell(item, (waiter) => waiter.dispatched());
+      this.#tell(item, DISPATCHED);
       return true;
     }
     return false;

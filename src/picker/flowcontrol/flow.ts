@@ -2,7 +2,7 @@ import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import { type InferenceRequest, promptTokens } from "../../base/inference/request.ts";
 import type { QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
-import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import { IndexedHeap } from "./indexed-heap.ts";
 
 /** Learns how the wait of a request ended. */
 export interface Waiter {
@@ -21,7 +21,7 @@ export interface ItemBand {
   remove(item: Item, now: number): void;
   /** A request of the band is dispatched, perhaps without having been queued. */
   dispatched(item: Item, now: number): void;
-  ended(item: Item, tokens: ServedTokens, now: number): void;
+  ended(item: Item, tokens: ServedTokens): void;
 }
 
 /** The life of a request in flow control. Each state leads to a later one only. */
@@ -47,10 +47,8 @@ export class Item implements QueuedRequest {
   /** Why it was refused. */
   rejection: Rejection | undefined;
   rank = 0;
-  /** Place in the heap of its queue, where the queue has one; -1 = not there. */
-  queuePlace = -1;
-  /** Place in the heap of those that may be revoked; -1 = not there. */
-  victimPlace = -1;
+  /** Place in the heap of its queue, where the queue has one; once it is dispatched, among those that may be revoked. */
+  place = -1;
   band: ItemBand | undefined;
   flow: Flow | undefined;
   /** The neighbours in its queue by arrival. */
@@ -111,15 +109,6 @@ export class Item implements QueuedRequest {
   }
 }
 
-/** By rank, then by arrival. */
-export const BY_RANK: HeapOrder<Item> = {
-  before: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.order < b.order),
-  place: (item) => item.queuePlace,
-  setPlace: (item, place) => {
-    item.queuePlace = place;
-  },
-};
-
 /**
  * The queued requests of one flow; of a band with one queue, those of all flows. They are a list by arrival. A heap by rank exists
  * only from the time at which a request ranks before one that came earlier until the flow is empty: first come, first served
@@ -133,14 +122,15 @@ export class Flow implements QueuedFlow {
   newest: Item | undefined;
   #oldest: Item | undefined;
   #ranked: IndexedHeap<Item> | undefined;
-  /** What it holds of its band, 0 to 1, and its place among the flows by that. Of equals the one that joined first leads. */
-  share = 0;
+  readonly band: ItemBand;
+  /** Number of the flow in its band. */
   readonly order: number;
-  sharePlace = -1;
+  /** Place among the flows of its band by share; -1 = not there. */
+  place = -1;
 
-  /** @param order number of the flow in its band */
-  constructor(fairnessId: string, order: number) {
+  constructor(fairnessId: string, band: ItemBand, order: number) {
     this.fairnessId = fairnessId;
+    this.band = band;
     this.order = order;
   }
 
@@ -150,11 +140,11 @@ export class Flow implements QueuedFlow {
 
   add(item: Item): void {
     const newest = this.newest;
-    if (this.#ranked !== undefined) this.#ranked.add(item);
-    else if (newest !== undefined && BY_RANK.before(item, newest)) {
-      this.#ranked = new IndexedHeap(BY_RANK);
-      for (const earlier of this.items()) this.#ranked.add(earlier);
-      this.#ranked.add(item);
+    if (this.#ranked !== undefined) this.#ranked.add(item, item.rank, item.order);
+    else if (newest !== undefined && item.rank < newest.rank) {
+      this.#ranked = new IndexedHeap();
+      for (const earlier of this.items()) this.#ranked.add(earlier, earlier.rank, earlier.order);
+      this.#ranked.add(item, item.rank, item.order);
     }
     this.length++;
     this.bytes += item.bytes;
@@ -182,15 +172,6 @@ export class Flow implements QueuedFlow {
     for (let item = this.#oldest; item !== undefined; item = item.newer) yield item;
   }
 }
-
-/** The flow that holds most of its band first. */
-export const BY_SHARE: HeapOrder<Flow> = {
-  before: (a, b) => a.share > b.share || (a.share === b.share && a.order < b.order),
-  place: (flow) => flow.sharePlace,
-  setPlace: (flow, place) => {
-    flow.sharePlace = place;
-  },
-};
 
 /** Requests and bytes. */
 export interface Room {

@@ -1,20 +1,19 @@
-/** How a heap orders its entries and remembers their places. One entry may be in several heaps, with a place for each. */
-export interface HeapOrder<T> {
-  /** Whether `a` leaves before `b`. A strict total order. */
-  before(a: T, b: T): boolean;
-  /** The place that `setPlace` wrote last; -1 = not in the heap. */
-  place(entry: T): number;
-  setPlace(entry: T, place: number): void;
+/** What a heap keeps. An entry is in at most one heap at a time. */
+export interface Placed {
+  /** Its place in the heap; -1 = in none. Only heaps write it. */
+  place: number;
 }
 
-/** A binary heap from which any entry can be removed, each in logarithmic time. */
-export class IndexedHeap<T> {
-  readonly #order: HeapOrder<T>;
-  #entries: T[] = [];
-
-  constructor(order: HeapOrder<T>) {
-    this.#order = order;
-  }
+/**
+ * A binary heap from which any entry can be removed, each in logarithmic time. The entry with the least key leaves first, and of
+ * equals the one with the least order. No two entries of a heap have the same order.
+ *
+ * The heap has arrays of keys and orders of its own: a comparison then reads neighbours in memory, and calls nothing.
+ */
+export class IndexedHeap<T extends Placed> {
+  readonly #entries: T[] = [];
+  readonly #keys: number[] = [];
+  readonly #orders: number[] = [];
 
   get size(): number {
     return this.#entries.length;
@@ -30,63 +29,78 @@ export class IndexedHeap<T> {
     return this.#entries;
   }
 
-  add(entry: T): void {
-    this.#entries.push(entry);
-    this.#up(entry, this.#entries.length - 1);
+  /** @param key not NaN */
+  add(entry: T, key: number, order: number): void {
+    const at = this.#entries.push(entry) - 1;
+    this.#keys.push(key);
+    this.#orders.push(order);
+    this.#up(entry, key, order, at);
   }
 
-  /** Removes an entry. No effect when it is not in the heap. */
+  /** Removes an entry. No effect when it is not in this heap. */
   remove(entry: T): void {
-    const order = this.#order;
-    const at = order.place(entry);
-    if (at < 0) return;
-    order.setPlace(entry, -1);
+    const at = entry.place;
+    if (at < 0 || this.#entries[at] !== entry) return;
+    entry.place = -1;
     const last = this.#entries.pop()!;
-    if (last === entry) return;
-    if (at > 0 && order.before(last, this.#entries[(at - 1) >> 1]!)) this.#up(last, at);
-    else this.#down(last, at);
+    const key = this.#keys.pop()!;
+    const order = this.#orders.pop()!;
+    if (last !== entry) this.#settle(last, key, order, at);
   }
 
-  /** Restores the order after the key of one entry has changed. No effect when it is not in the heap. */
-  moved(entry: T): void {
-    const order = this.#order;
-    const at = order.place(entry);
-    if (at < 0) return;
-    if (at > 0 && order.before(entry, this.#entries[(at - 1) >> 1]!)) this.#up(entry, at);
-    else this.#down(entry, at);
+  /** Gives an entry another key. No effect when it is not in this heap. @param key not NaN */
+  moved(entry: T, key: number): void {
+    const at = entry.place;
+    if (at < 0 || this.#entries[at] !== entry) return;
+    this.#settle(entry, key, this.#orders[at]!, at);
   }
 
-  #up(entry: T, from: number): void {
-    const order = this.#order;
-    const entries = this.#entries;
+  /** Puts an entry where it belongs, from a place that is free. */
+  #settle(entry: T, key: number, order: number, at: number): void {
+    if (at > 0 && this.#isBefore(key, order, (at - 1) >> 1)) this.#up(entry, key, order, at);
+    else this.#down(entry, key, order, at);
+  }
+
+  #up(entry: T, key: number, order: number, from: number): void {
     let at = from;
     while (at > 0) {
       const parent = (at - 1) >> 1;
-      const above = entries[parent]!;
-      if (!order.before(entry, above)) break;
-      entries[at] = above;
-      order.setPlace(above, at);
+      if (!this.#isBefore(key, order, parent)) break;
+      this.#copy(parent, at);
       at = parent;
     }
-    entries[at] = entry;
-    order.setPlace(entry, at);
+    this.#write(entry, key, order, at);
   }
 
-  #down(entry: T, from: number): void {
-    const order = this.#order;
-    const entries = this.#entries;
-    const half = entries.length >> 1;
+  #down(entry: T, key: number, order: number, from: number): void {
+    const keys = this.#keys;
+    const orders = this.#orders;
+    const half = keys.length >> 1;
     let at = from;
     while (at < half) {
       let child = 2 * at + 1;
-      if (child + 1 < entries.length && order.before(entries[child + 1]!, entries[child]!)) child++;
-      const below = entries[child]!;
-      if (!order.before(below, entry)) break;
-      entries[at] = below;
-      order.setPlace(below, at);
+      if (child + 1 < keys.length && this.#isBefore(keys[child + 1]!, orders[child + 1]!, child)) child++;
+      if (this.#isBefore(key, order, child)) break;
+      this.#copy(child, at);
       at = child;
     }
-    entries[at] = entry;
-    order.setPlace(entry, at);
+    this.#write(entry, key, order, at);
+  }
+
+  /** Whether an entry with this key and order leaves before the one at a place. */
+  #isBefore(key: number, order: number, at: number): boolean {
+    const other = this.#keys[at]!;
+    return key < other || (key === other && order < this.#orders[at]!);
+  }
+
+  #copy(from: number, to: number): void {
+    this.#write(this.#entries[from]!, this.#keys[from]!, this.#orders[from]!, to);
+  }
+
+  #write(entry: T, key: number, order: number, at: number): void {
+    this.#entries[at] = entry;
+    this.#keys[at] = key;
+    this.#orders[at] = order;
+    entry.place = at;
   }
 }

@@ -1,6 +1,6 @@
 import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
 import type { Item } from "./flow.ts";
-import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import { IndexedHeap } from "./indexed-heap.ts";
 
 /** The most requests that one decision revokes: an estimate decides, so a small step is tried first. */
 const MOST_AT_ONCE = 2;
@@ -33,15 +33,6 @@ export interface ReclaimEvents {
   revocationEnded(outcome: "confirmed" | "timed_out", took: number): void;
 }
 
-/** The lowest priority first, of equals the one that was dispatched last. */
-const BY_VICTIM: HeapOrder<Item> = {
-  before: (a, b) => a.priority < b.priority || (a.priority === b.priority && a.order > b.order),
-  place: (item) => item.victimPlace,
-  setPlace: (item, place) => {
-    item.victimPlace = place;
-  },
-};
-
 interface Revocation {
   readonly at: number;
   readonly credit: number;
@@ -59,8 +50,8 @@ export class Reclaim {
   readonly #ready: () => void;
   /** Tells a request to end. Never throws. */
   readonly #tell: (victim: Item) => void;
-  /** Sheddable requests in flight that were not revoked. */
-  readonly #victims = new IndexedHeap(BY_VICTIM);
+  /** Sheddable requests in flight that were not revoked: the lowest priority first, of equals the one that arrived last. */
+  readonly #victims = new IndexedHeap<Item>();
   readonly #open = new Map<Item, Revocation>();
   /** Revocations that have ended, and that the saturation may not show yet. */
   #settling = 0;
@@ -84,7 +75,7 @@ export class Reclaim {
   }
 
   dispatched(item: Item): void {
-    if (item.priority < 0) this.#victims.add(item);
+    if (item.priority < 0) this.#victims.add(item, item.priority, -item.order);
   }
 
   /** @param settles milliseconds until the saturation shows that the request has ended */

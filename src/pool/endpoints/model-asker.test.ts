@@ -92,6 +92,9 @@ it("looks for the models from the moment that an endpoint comes until the first 
   answer("c", { kind: "silent" });
   registry.upsert(spec("c"));
   expect(looks()[2]).toBe("open");
+  answer("c", { kind: "silent" });
+  expect(looks()[2]).toBe("overdue");
+  clock.advance(1.2 * ASK_INTERVAL + 12);
   answer("c", { kind: "unusable", problem: "HTTP 404" });
   expect(looks()[2]).toBe("over");
 });

@@ -53,6 +53,7 @@ export class FlowShares {
 
   /** Requests of the flow begin or end. @param tokens below 0 = they end */
   add(fairnessId: string, tokens: number): void {
+    if (this.#reserve === 0) return;
     const share = this.#flows.get(fairnessId);
     if (share === undefined) return;
     // A flow that did not count for a time has requests in flight that were never added.

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
 import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
-import { type HeapOrder, IndexedHeap } from "../indexed-heap.ts";
+import { IndexedHeap } from "../indexed-heap.ts";
 import { FlowShares } from "./flow-shares.ts";
 
 const parameters = z.strictObject({
@@ -74,14 +74,6 @@ interface Tag {
   heap: IndexedHeap<Tag>;
 }
 
-const BY_TAG: HeapOrder<Tag> = {
-  before: (a, b) => a.at < b.at || (a.at === b.at && a.order < b.order),
-  place: (tag) => tag.place,
-  setPlace: (tag, place) => {
-    tag.place = place;
-  },
-};
-
 /** The most flows whose figures are kept; those of idle flows go first. */
 const MAX_TAGS = 4096;
 /** Places that become free at a time, if as many flows are idle: so a new flow rarely has to look for one. */
@@ -97,11 +89,13 @@ class TokenDeficit implements FlowChoice {
   readonly #weightOf: WeightOf;
   readonly #expected: ExpectedAnswer;
   readonly #tags = new Map<string, Tag>();
+  /** The one that was looked up last: a request that leaves looks its flow up three times in a row. */
+  #last: Tag | undefined;
   /** Those of flows without queued requests, in the order in which they became idle. */
   readonly #idle = new Set<Tag>();
-  readonly #queued = new IndexedHeap(BY_TAG);
+  readonly #queued = new IndexedHeap<Tag>();
   /** Flows above their share, since it was looked at last: they leave only while the reserve is free. */
-  readonly #above = new IndexedHeap(BY_TAG);
+  readonly #above = new IndexedHeap<Tag>();
   readonly #shares: FlowShares;
   #time = 0;
   #joins = 0;
@@ -118,13 +112,12 @@ class TokenDeficit implements FlowChoice {
     tag.at = Math.max(tag.at, this.#time);
     tag.order = this.#joins++;
     tag.flow = flow;
-    tag.heap = this.#queued;
-    tag.heap.add(tag);
+    this.#put(tag, this.#queued);
     this.#shares.seen(flow.fairnessId, tag.weight, flow.head.enqueuedAt);
   }
 
   left({ fairnessId }: QueuedFlow): void {
-    const tag = this.#tags.get(fairnessId);
+    const tag = this.#find(fairnessId);
     if (tag === undefined) return;
     tag.heap.remove(tag);
     tag.flow = undefined;
@@ -135,8 +128,7 @@ class TokenDeficit implements FlowChoice {
     let first = this.#queued.first;
     if (!this.#shares.isReserved(fill)) {
       const above = this.#above.first;
-      const isNext = first === undefined || (above !== undefined && BY_TAG.before(above, first));
-      return (isNext ? above! : first!).flow!;
+      return (first === undefined || (above !== undefined && isBefore(above, first)) ? above! : first).flow!;
     }
     for (; first !== undefined; first = this.#queued.first) {
       if (!this.#shares.isAbove(first.fairnessId, fill)) return first.flow!;
@@ -168,7 +160,7 @@ class TokenDeficit implements FlowChoice {
 
   ended(fairnessId: string, { promptTokens: prompt, completionTokens }: ServedTokens, charged: number): void {
     const tokens = prompt + completionTokens;
-    const tag = this.#tags.get(fairnessId);
+    const tag = this.#find(fairnessId);
     this.#shares.add(fairnessId, -charged);
     // It may be back within its share.
     if (tag?.flow !== undefined && tag.heap === this.#above) this.#put(tag, this.#queued);
@@ -179,17 +171,22 @@ class TokenDeficit implements FlowChoice {
 
   #move(tag: Tag, at: number): void {
     tag.at = at;
-    if (tag.flow !== undefined) tag.heap.moved(tag);
+    if (tag.flow !== undefined) tag.heap.moved(tag, at);
   }
 
   #put(tag: Tag, heap: IndexedHeap<Tag>): void {
     tag.heap.remove(tag);
     tag.heap = heap;
-    heap.add(tag);
+    heap.add(tag, tag.at, tag.order);
+  }
+
+  #find(fairnessId: string): Tag | undefined {
+    if (this.#last?.fairnessId !== fairnessId) this.#last = this.#tags.get(fairnessId);
+    return this.#last;
   }
 
   #tagOf(fairnessId: string): Tag {
-    const known = this.#tags.get(fairnessId);
+    const known = this.#find(fairnessId);
     if (known !== undefined) return known;
     if (this.#tags.size >= MAX_TAGS) this.#forget();
     const tag: Tag = {
@@ -218,5 +215,11 @@ class TokenDeficit implements FlowChoice {
   #drop(tag: Tag): void {
     this.#idle.delete(tag);
     this.#tags.delete(tag.fairnessId);
+    if (this.#last === tag) this.#last = undefined;
   }
+}
+
+/** Of two flows with queued requests: whether the first one is served before the other. */
+function isBefore(a: Tag, b: Tag): boolean {
+  return a.at < b.at || (a.at === b.at && a.order < b.order);
 }

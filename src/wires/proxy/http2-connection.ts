@@ -19,6 +19,9 @@ const LAST_STREAM = 2 ** 31 - 1;
  */
 const MOST_GOAWAYS = 8;
 
+/** Node ends a session with a code of one's own only beside an error. No code reads its stack. */
+const TOO_MANY_GOAWAYS = new Error("the client sent too many GOAWAY frames");
+
 /** The flag of a HEADERS frame that also ends the request. */
 const END_STREAM = 1;
 
@@ -56,7 +59,7 @@ export class Http2Connection implements Guest, Timed {
     this.#session = performServerHandshake(socket, sessionOptions(limits));
     this.#session.on("stream", (stream, _headers, flags, raw) => this.#open(stream, flags, raw as unknown as string[]));
     this.#session.on("goaway", () => {
-      if (++this.#goaways > MOST_GOAWAYS) this.#session.destroy(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      if (++this.#goaways > MOST_GOAWAYS) this.#session.destroy(TOO_MANY_GOAWAYS, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     });
     // A client that breaks the protocol, or breaks off; the close follows.
     this.#session.on("error", () => {});

@@ -133,7 +133,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );
     stops.push(showSaturation(core, "gateway"));
-    stops.push(startMetrics(core, scraping));
+    stops.push(startMetrics(core, scraping, certificates.servers));
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();

@@ -142,7 +142,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", isReady, options.backlog, () => limits?.view()),
+      views: viewsOf(core, "gateway", isReady, options.backlog, limits),
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);

@@ -32,6 +32,10 @@ schedulingProfiles:
   - {pluginRef: prefix-cache-scorer, weight: 3}
   - {pluginRef: active-request-scorer, weight: 2}
 `;
+const LIMITS = `rules:
+- { key: "*", requestsPerMinute: 600, tokensPerMinute: 200000, inFlight: 50 }
+- { model: sim, requestsPerMinute: 60 }
+`;
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-page-"));
 const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? FOLDER;
 const file = (name: string, text: string): string => {
@@ -51,7 +55,7 @@ describe("the page, in Chromium", () => {
         `- { name: server-${i + 1}, address: 127.0.0.1, port: ${port}, labels: { tier: ${i === 2 ? "silver" : "gold"} } }`,
     );
     gateway = await startGateway(file("endpoints.yaml", `endpoints:\n${entries.join("\n")}\n`), [
-      ...["--config-file", file("config.yaml", CONFIG)],
+      ...["--config-file", file("config.yaml", CONFIG), "--limits", file("limits.yaml", LIMITS)],
     ]);
     browser = await startChromium();
   });
@@ -118,6 +122,57 @@ describe("the page, in Chromium", () => {
     await page.screenshot({ path: join(SCREENSHOTS, "refused.png") });
   });
 
+  it("shows the limits of the gateway", async () => {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(fixedLimit(30_000));
+    await page.goto(`${gateway.adminUrl}/`);
+    // The rows are for the counters in use, and those drain.
+    await page.locator("#limits caption", { hasText: "Counted by this gateway alone." }).waitFor();
+    await page.locator("#limits tbody tr").first().waitFor();
+  });
+
+  it("shows the fullest limits as a table with a caption, for eyes and for screen readers", async () => {
+    const counter = { requests: undefined, tokens: undefined, inFlight: { used: 0 }, share: 0, gateways: 2 };
+    const used = (amount: number, limit: number) => ({ used: amount, limit });
+    const limits = {
+      shared: "shared",
+      inUse: 5,
+      counters: [
+        { ...counter, counter: "key=batch model=llama-8b", requests: used(31, 30), share: 31 / 30 },
+        { ...counter, counter: "key=team-a", tokens: used(123_456, 200_000), inFlight: used(7, 50), share: 0.62 },
+        { ...counter, counter: `key=<b>${"x".repeat(300)}</b>`, requests: used(1, 600), share: 1 / 600 },
+      ],
+    };
+    const admin = await startAdmin({
+      ...{ host: "127.0.0.1", port: 0, clock: realClock, authorize: () => undefined },
+      views: {
+        ...EMPTY_VIEWS,
+        picture: () => ({ data: JSON.stringify({ name: "p", endpoints: [], decisions: [], limits }), mark: 0 }),
+      },
+    });
+    try {
+      const page = await browser.newPage({ viewport: { width: 1280, height: 700 } });
+      page.setDefaultTimeout(fixedLimit(30_000));
+      await page.goto(`http://127.0.0.1:${admin.port}/`);
+      const table = page.getByRole("region", { name: "Limits" }).getByRole("table");
+      await table.waitFor();
+      expect(await table.locator("caption").textContent()).toBe(
+        "Counted together with the other gateways, in Redis. The fullest come first; 2 more are in use.",
+      );
+      expect(await table.getByRole("columnheader").allTextContents()).toEqual([
+        ...["key or model", "requests per minute", "tokens per minute", "in flight", "used", "gateways"],
+      ]);
+      const cells = (n: number) => table.locator("tbody tr").nth(n).locator("td").allTextContents();
+      expect(await cells(0)).toEqual(["key=batch model=llama-8b", "31 of 30", "-", "0", "103 %", "2"]);
+      expect(await cells(1)).toEqual(["key=team-a", "-", "123,456 of 200,000", "7 of 50", "62 %", "2"]);
+      expect((await cells(2))[0]).toMatch(/^key=<b>x{52}…$/);
+      expect(await table.locator(".bar.full").count()).toBe(1);
+      await page.screenshot({ path: join(SCREENSHOTS, "limits.png") });
+    } finally {
+      await admin.close();
+    }
+  });
+
   it("shows a backlog as soon as there is one, and nothing of it without", async () => {
     const backlog: BacklogPicture = {
       ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },
@@ -142,6 +197,7 @@ describe("the page, in Chromium", () => {
       const row = page.locator("#backlog tbody tr");
       await page.getByText("no endpoints yet").waitFor();
       expect(await page.locator("#backlog").isVisible()).toBe(false);
+      expect(await page.locator("#limits").isVisible()).toBe(false);
       shown = backlog;
       await row.waitFor();
       expect(await row.locator("td").allTextContents()).toEqual([

@@ -1,3 +1,4 @@
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type InstanceParts, PluginInstances, sameParameters } from "../../base/plugin/instances.ts";
@@ -113,17 +114,19 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
 
 /**
  * Starts scraping. Without a source, only endpoints that are down are tried again.
+ * @param tls undefined = no endpoint speaks TLS
  * @returns a function that stops the retries; the core's own end stops the scraping
  */
 export function startMetrics(
   core: Pick<InferenceCore, "clock" | "endpoints" | "start">,
   { none }: MetricsSettings,
+  tls?: ServerTls | undefined,
 ): () => void {
   if (!none) {
     core.start();
     return () => {};
   }
-  const reconnector = new Reconnector(core.clock, core.endpoints);
+  const reconnector = new Reconnector(core.clock, core.endpoints, tls);
   return () => reconnector.close();
 }
 

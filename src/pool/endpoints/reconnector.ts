@@ -1,24 +1,28 @@
 import { connect } from "node:net";
 import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { type ServerTls, serverTlsError } from "../../base/grpc/server-tls.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
 
-/** Milliseconds for one connection, as for a scrape. */
+/** Milliseconds for one connection, its TLS included, as for a scrape. */
 const TIMEOUT = 1000;
 
 /**
  * Serves a pool without scrapes. When the back-off of an endpoint that a request found dead is over, it tries a bare
- * connection. The endpoint is back when it accepts one. Otherwise no request would try it again while others serve.
+ * connection, with TLS where the endpoint speaks TLS. The endpoint is back when it accepts one. Otherwise no request would try it again while others serve.
  */
 export class Reconnector {
   readonly #clock: Clock;
+  readonly #tls: ServerTls | undefined;
   readonly #registry: EndpointRegistry;
   /** The wait or the connection under way of each down endpoint, to be stopped. */
   readonly #open = new Map<PoolEndpoint, () => void>();
   readonly #unsubscribe: readonly (() => void)[];
 
-  constructor(clock: Clock, registry: EndpointRegistry) {
+  /** @param tls undefined = no endpoint speaks TLS */
+  constructor(clock: Clock, registry: EndpointRegistry, tls: ServerTls | undefined) {
+    this.#tls = tls;
     this.#clock = clock;
     this.#registry = registry;
     this.#unsubscribe = [
@@ -52,7 +56,10 @@ export class Reconnector {
 
   #try(endpoint: PoolEndpoint): void {
     const { states } = this.#registry;
-    const socket = connect(endpoint.port, endpoint.address);
+    const place = { host: endpoint.address, port: endpoint.port };
+    // A server whose certificate is wrong accepts connections, and no request.
+    const tls = this.#tls?.secures(endpoint) === true ? this.#tls : undefined;
+    const socket = tls === undefined ? connect(place) : tls.connect(place);
     let timer: Timer | undefined;
     const stop = (): void => {
       timer?.cancel();
@@ -66,9 +73,9 @@ export class Reconnector {
     };
     timer = this.#clock.after(TIMEOUT, () => failed("timeout", `no answer within ${TIMEOUT} ms`), true);
     this.#open.set(endpoint, stop);
-    socket.on("connect", () => states.connected(endpoint));
+    socket.on(tls === undefined ? "connect" : "secureConnect", () => states.connected(endpoint));
     socket.on("error", (error: NodeJS.ErrnoException) =>
-      failed("connect", messageOf(error) || (error.code ?? "failed")),
+      failed("connect", messageOf(tls === undefined ? error : serverTlsError(error)) || (error.code ?? "failed")),
     );
   }
 }

@@ -5,7 +5,7 @@ import { render } from "../../base/telemetry/exposition.ts";
 import type { InferenceCore, PluginState } from "../../picker/core/inference-core.ts";
 import { explain } from "../../picker/decisions/explain.ts";
 import { recordJson } from "../../picker/decisions/explain-record.ts";
-import type { AdminViews, BacklogPicture } from "./views.ts";
+import type { AdminViews, BacklogPicture, LimitsViews } from "./views.ts";
 
 /** The most endpoints on the page and in one answer of `/debug/endpoints`. */
 const MAX_SHOWN = 1000;
@@ -26,14 +26,14 @@ const MAX_NAMED = 10;
  * @param name of the pool or the process, for the page's title
  * @param unready why the process is not ready; undefined when it is
  * @param backlog the queue in front of the endpoints; absent when no dispatcher runs in this process
- * @param limits those by key and model; absent where there are none
+ * @param limits those by key and model; absent where there can be none
  */
 export function viewsOf(
   core: InferenceCore,
   name: string,
   unready: () => string | undefined,
   backlog: () => BacklogPicture | undefined = () => undefined,
-  limits: () => object | undefined = () => undefined,
+  limits?: LimitsViews,
 ): AdminViews {
   const { clock, records, endpointsView, registry } = core;
   const requestIds = (start: string): readonly string[] =>
@@ -89,7 +89,7 @@ export function viewsOf(
       otherBytesPerToken: USUAL_BYTES_PER_TOKEN,
     }),
     queues: () => core.queues(),
-    limits,
+    limits: () => limits?.view(),
     picture(since) {
       const decisions = records.latest(PICTURED, since ?? 0);
       const state = {
@@ -97,6 +97,7 @@ export function viewsOf(
         endpoints: endpointsView.pool(MAX_SHOWN).endpoints,
         decisions: decisions.map(pictured),
         backlog: backlog(),
+        limits: limits?.picture(),
       };
       return { data: JSON.stringify(state), mark: decisions[0]?.sequence ?? since ?? 0 };
     },

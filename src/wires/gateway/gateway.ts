@@ -133,7 +133,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );
     stops.push(showSaturation(core, "gateway"));
-    stops.push(startMetrics(core, scraping));
+    stops.push(startMetrics(core, scraping, certificates.servers));
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
@@ -145,7 +145,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", unready, options.backlog, () => limits?.view()),
+      views: viewsOf(core, "gateway", unready, options.backlog, limits),
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);

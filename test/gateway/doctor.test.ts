@@ -177,7 +177,7 @@ describe("sluice doctor", () => {
       const { findings } = await doctor("--admin", admin, "--config", settings === undefined ? file : other);
       return of(findings, "servers");
     };
-    expect(await asked()).toEqual(["ok: 1 server of the endpoints answer this machine, all of them over TLS"]);
+    expect(await asked()).toEqual(["ok: 1 server answers this machine over TLS"]);
     expect([...names]).toEqual(["localhost"]);
     const refused = (what: string) => [
       expect.stringMatching(`^warn: there is no TLS with 127\\.0\\.0\\.1:${port} .*${what}`),

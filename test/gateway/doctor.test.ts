@@ -1,14 +1,18 @@
 import { chmodSync, mkdtempSync, renameSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TLSSocket } from "node:tls";
 import { afterEach, describe, expect, it } from "vitest";
+import { clientAuthority } from "../support/certificates.ts";
 import { ask, getJson } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import type { ShownEndpoint } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
 import { sluice, type TestProcess } from "../support/process.ts";
+import { type RedisOptions, startRedis } from "../support/redis.ts";
 import { startSims } from "../support/stack.ts";
 
 const cleanUps: (() => Promise<unknown>)[] = [];
@@ -58,18 +62,25 @@ function settled(admin: string, is: (endpoint: Shown) => boolean): Promise<unkno
   );
 }
 
-/** A server with a version, and with metrics if they are given. */
-async function fakeServer(version: string, metrics?: string): Promise<number> {
+/** What a server with a version answers, with metrics if they are given. */
+function answering(version: string, metrics?: string): RequestListener {
   const pages: Readonly<Record<string, string | undefined>> = {
     "/v1/models": '{"object":"list","data":[{"id":"m","object":"model","owned_by":"vllm"}]}',
     "/version": JSON.stringify({ version }),
     "/metrics": metrics,
   };
-  const server = createServer(({ url }, response) => {
+  return ({ url }, response) => {
     const page = pages[url ?? ""];
     response.writeHead(page === undefined ? 404 : 200, { "content-type": "text/plain" });
     response.end(page ?? "");
-  });
+  };
+}
+
+async function fakeServer(version: string, metrics?: string): Promise<number> {
+  return listening(createServer(answering(version, metrics)));
+}
+
+async function listening(server: ReturnType<typeof createServer | typeof createTlsServer>): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   cleanUps.push(async () => {
     server.closeAllConnections();
@@ -78,6 +89,8 @@ async function fakeServer(version: string, metrics?: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
+const metricsOf = async (admin: string): Promise<string> => (await ask(`${admin}/metrics`)).text;
+const shared = (page: string): string => /^sluice_limits_shared.*$/m.exec(page)?.[0] ?? "";
 const METRICS = "vllm:num_requests_waiting 0\nvllm:num_requests_running 0\nvllm:kv_cache_usage_perc 0\n";
 
 describe("sluice doctor", () => {
@@ -126,7 +139,7 @@ describe("sluice doctor", () => {
     expect(first.code).toBe(1);
     expect(of(first.findings, "keys")[0]).toMatch(/^fail: .*mode 666/);
     expect(of(first.findings, "redis")).toEqual([
-      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} does not answer`),
+      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} is of no use from this machine`),
     ]);
     expect(first.text).not.toContain("hunter2");
     writeFileSync(`${file}.new`, "retris: { max: 1 }\n");
@@ -139,6 +152,82 @@ describe("sluice doctor", () => {
     expect(of(findings, "config")).toEqual([
       expect.stringMatching(/^fail: .*unknown key `retris`; did you mean `retries`/),
       expect.stringMatching(/^fail: the gateway refused its changed gateway file/),
+    ]);
+  });
+
+  it("asks servers over TLS with the authority, the name and the certificate of the gateway", async () => {
+    const { ca, client, server } = await clientAuthority();
+    const names = new Set<unknown>();
+    const answer = answering("0.11.0", METRICS);
+    const tls = createTlsServer({ ...server, ca, requestCert: true }, (request, response) => {
+      const socket = request.socket as TLSSocket;
+      names.add(socket.servername);
+      answer(request, response);
+    });
+    const port = await listening(tls);
+    const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-tls-"));
+    const pem = { "ca.crt": ca, "tls.crt": client.cert, "tls.key": client.key };
+    for (const [name, text] of Object.entries(pem)) writeFileSync(join(folder, name), text);
+    const own = `ca: ${folder}/ca.crt, serverName: localhost`;
+    const pair = `certificate: ${folder}/tls.crt, key: ${folder}/tls.key`;
+    const { file, admin } = await start([port], `servers: { tls: { ${own}, ${pair} } }\n`);
+    const asked = async (settings?: string): Promise<string[]> => {
+      const other = join(folder, "other.yaml");
+      writeFileSync(other, `servers: { tls: { ${settings} } }\n`);
+      const { findings } = await doctor("--admin", admin, "--config", settings === undefined ? file : other);
+      return of(findings, "servers");
+    };
+    expect(await asked()).toEqual(["ok: 1 server answers this machine over TLS"]);
+    expect([...names]).toEqual(["localhost"]);
+    const refused = (what: string) => [
+      expect.stringMatching(`^warn: there is no TLS with 127\\.0\\.0\\.1:${port} .*${what}`),
+    ];
+    expect(await asked(`${own}`)).toEqual(refused("it may want a certificate"));
+    expect(await asked(`serverName: localhost, ${pair}`)).toEqual(refused("--server-ca"));
+    expect(await asked(`ca: ${folder}/ca.crt, serverName: other.example, ${pair}`)).toEqual(refused("--server-name"));
+    const unread = await asked(`ca: ${folder}/absent.crt`);
+    expect(unread).toEqual([expect.stringMatching(/^warn: servers are not asked: .*absent\.crt/)]);
+    const { findings } = await doctor("--admin", admin);
+    expect(of(findings, "servers")).toEqual([expect.stringMatching(/^warn: servers are not asked: they speak TLS/)]);
+  });
+
+  it("tells of limits that cannot be used, and of a Redis that may forget their counts", async () => {
+    const redis = async (options: RedisOptions = {}): Promise<string> => {
+      const server = await startRedis(options);
+      cleanUps.push(() => server.stop());
+      return server.url;
+    };
+    const [sim] = await startSims(1);
+    cleanUps.push(() => sim!.process.stop());
+    const folder = mkdtempSync(join(tmpdir(), "sluice-doctor-limits-"));
+    const rules = join(folder, "limits.yaml");
+    const rule = 'rules: [{ key: "*", requestsPerMinute: 600 }]\n';
+    writeFileSync(rules, `redis: ${await redis()}\n${rule}`);
+    const { file, admin } = await start([sim!.port], `limits: { file: ${rules} }\n`);
+    await poll("the connection to Redis", async () => / 1$/m.test(shared(await metricsOf(admin))));
+    const healthy = await doctor("--admin", admin, "--config", file);
+    expect(of(healthy.findings, "limits")).toEqual([
+      expect.stringMatching(/^ok: 1 rule in .*, shared through Redis 127/),
+    ]);
+    expect(of(healthy.findings, "redis")).toEqual([
+      expect.stringMatching(/^ok: (Redis|Valkey) \d+\.\S+ at 127.* runs the script .*; it evicts nothing$/),
+    ]);
+    const forgetful = await redis({ args: ["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"] });
+    const locked = await redis({ args: ["--rename-command", "EVAL", "", "--rename-command", "SCRIPT", ""] });
+    const other = join(folder, "other.yaml");
+    const said = async (text: string, check: string): Promise<string[]> => {
+      writeFileSync(other, text);
+      return of((await doctor("--admin", admin, "--config", other, "--timeout", "2s")).findings, check);
+    };
+    expect(await said(`limits: { redis: "${forgetful}" }\n`, "redis")).toEqual([
+      expect.stringMatching(/^warn: .* policy allkeys-lru: above 64 MiB it forgets counts/),
+    ]);
+    expect(await said(`limits: { redis: "${locked}" }\n`, "redis")).toEqual([
+      expect.stringMatching(/^warn: .* is of no use .*(SCRIPT|unknown command)/i),
+    ]);
+    writeFileSync(rules, "rules: [{ key: a, requestPerMinute: 1 }]\n");
+    expect(await said(`limits: { file: limits.yaml }\n`, "limits")).toEqual([
+      expect.stringMatching(/^fail: .*limits\.yaml cannot be used: .*did you mean `requestsPerMinute`/),
     ]);
   });
 

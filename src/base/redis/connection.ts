@@ -213,6 +213,10 @@ class RedisLink implements Redis {
     this.#client = client;
     client.on("error", (error) => this.#broken(client, messageOf(error), error));
     client.on("end", () => this.#broken(client, "the connection ended"));
+    // A client that is destroyed while its socket opens keeps the socket: it would hold the process, and a place at the server.
+    client.on("connect", () => {
+      if (client !== this.#client) client.destroy();
+    });
     if (announce)
       client.on("invalidate", (key: Buffer | string | null) => {
         if (client === this.#client && this.#ready) this.#options.onChanged?.(key === null ? undefined : String(key));

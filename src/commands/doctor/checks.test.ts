@@ -237,7 +237,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ],
   ["broken limits", limits({ problem: "not YAML" }), "limits", "fail", /limits.yaml cannot be used: not YAML/],
   ["limits without a rule", limits({ rules: 0, keyNames: [] }), "limits", "warn", /has no rule/],
-  ["limits of a key that nobody has", limits({}, KEYS), "limits", "warn", /limit nobody: no key has the name team-a/],
+  ["limits of a key that nobody has", limits({}, KEYS), "limits", "warn", /have no effect: no key has the name team-a/],
   ["two Redis servers", limits({ otherRedis: true }), "limits", "warn", /names another Redis than limits.redis/],
 ];
 
@@ -297,7 +297,7 @@ describe("findingsOf", () => {
     const says = (change: Partial<InstallationFacts>, check: string) =>
       findingsOf({ ...HEALTHY, ...change }).find((finding) => finding.check === check)?.says;
     expect(says({}, "load")).toBe(
-      "the pool is at 10 %, 2 in flight, 2 running (16 were seen), 0 waiting, the fullest KV cache at 10 % (default/a), room for 28,800 tokens in all",
+      "the pool is at 10 %, 2 in flight, 2 running (at most 16 seen), 0 waiting, the fullest KV cache at 10 % (default/a), room for 28,800 tokens in the KV caches",
     );
     const unknown = endpoint("b", { kvUsage: null, capacity: null });
     expect(says({ ...endpoints(endpoint("a"), unknown) }, "load")).toMatch(/2 running, 0 waiting, .* \(default\/a\)$/);

@@ -19,7 +19,10 @@ const LEAST_TIMEOUT = 100;
 export function doctorCommand(output = STANDARD): Command {
   return command("doctor", "check a running gateway, its servers and files, and say what to do")
     .option("--admin <address>", "admin port of the gateway; without it that of --config, else 127.0.0.1:19001")
-    .option("--config <file>", "the gateway.yaml of the gateway: also check it, its certificates, keys and Redis")
+    .option(
+      "--config <file>",
+      "the gateway.yaml of the gateway: also check it, its certificates, keys, limits and Redis",
+    )
     .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")

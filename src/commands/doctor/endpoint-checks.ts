@@ -141,8 +141,8 @@ export function checkServers({ servers, unasked, file }: InstallationFacts): Sai
     );
   if (said.length > 0) return said;
   const secure = [...servers.values()].filter(({ origin }) => origin.startsWith("https:")).length;
-  const tls = secure === 0 ? "" : `, ${secure === servers.size ? "all" : secure} of them over TLS`;
-  return [ok(`${counted(servers.size, "server")} of the endpoints answer this machine${tls}`)];
+  const tls = secure === 0 ? "" : secure === servers.size ? " over TLS" : `, ${secure} of them over TLS`;
+  return [ok(`${counted(servers.size, "server answers", "servers answer")} this machine${tls}`)];
 }
 
 /** Versions that differ between the servers of one model. */
@@ -186,5 +186,5 @@ export function checkClocks({ running, servers, file }: InstallationFacts): Said
         "set the clocks by NTP",
       ),
     ];
-  return clocks.length === 0 ? [] : [ok(`${counted(clocks.length, "clock")} agree with this machine`)];
+  return clocks.length === 0 ? [] : [ok(`${counted(clocks.length, "clock agrees", "clocks agree")} with this machine`)];
 }

@@ -58,7 +58,7 @@ export type GaugeName = keyof typeof GAUGES;
 export interface EndpointFacts {
   readonly id: string;
   readonly hostPort: string;
-  /** Undefined = as the gateway says for all endpoints. */
+  /** What it speaks. Undefined = unknown: another version of sluice. */
   readonly scheme: "http" | "https" | undefined;
   readonly state: "up" | "blind" | "down";
   readonly cause: string;

@@ -65,7 +65,6 @@ interface Questions {
 /** @param tls of the gateway.yaml; a text = it cannot be known; undefined = no file is given */
 function questionsFor({ endpoints }: RunningFacts, tls: ServerTls | string | undefined): Questions {
   if (typeof tls === "object") return { servers: endpoints, tls };
-  // Without the file, only what an endpoint itself states is known.
   const secure = endpoints.some(({ scheme }) => scheme === "https");
   if (!secure && tls === undefined) return { servers: endpoints };
   return tls === undefined

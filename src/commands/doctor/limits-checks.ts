@@ -26,7 +26,7 @@ export function checkLimits({ file }: InstallationFacts): Said[] {
   if (strangers.length > 0)
     said.push(
       warn(
-        `rules of ${limits.path} limit nobody: no key has the name ${few(strangers)}`,
+        `rules of ${limits.path} have no effect: no key has the name ${few(strangers)}`,
         "correct the name in the rule, or add the key with sluice keys add",
       ),
     );
@@ -100,7 +100,7 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
   if (policy !== KEEPS_ALL)
     said.push(
       warn(
-        `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB it` : "once maxmemory is set, it"} forgets counts, and their limits begin anew`,
+        `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB it` : "once maxmemory is set, it"} forgets counts, and their limits start again`,
         "set `maxmemory-policy noeviction` in its configuration, or give limits a Redis of their own",
       ),
     );

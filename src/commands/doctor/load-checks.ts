@@ -92,10 +92,10 @@ function roomText(there: readonly EndpointFacts[], saturation: number | undefine
   return [
     ...(saturation === undefined || Number.isNaN(saturation) ? [] : [`the pool is at ${percent(saturation)}`]),
     `${grouped(sum(there, "inFlight"))} in flight`,
-    `${grouped(sum(there, "running"))} running${capacity === undefined ? "" : ` (${grouped(capacity)} were seen)`}`,
+    `${grouped(sum(there, "running"))} running${capacity === undefined ? "" : ` (at most ${grouped(capacity)} seen)`}`,
     `${grouped(sum(there, "waiting"))} waiting`,
     `the fullest KV cache at ${percent(fullest.kvUsage ?? 0)} (${fullest.id})`,
-    ...(Number.isNaN(room) ? [] : [`room for ${grouped(Math.floor(room))} tokens in all`]),
+    ...(Number.isNaN(room) ? [] : [`room for ${grouped(Math.floor(room))} tokens in the KV caches`]),
   ].join(", ");
 }
 

@@ -38,7 +38,9 @@ export async function runInit(settings: InitSettings, output: Output): Promise<n
   const model = servers.find(({ models }) => models.length > 0)?.models[0];
   output.out(`${out} is written: ${counted(servers.length, "server")}\n\n${nextText(out, listen, model)}`);
   if (silent === 0) return 0;
-  output.err(`warning: ${silent} of ${counted(servers.length, "server")} did not answer\n`);
+  output.err(
+    `warning: ${silent} of ${counted(servers.length, "server")} did not answer; start them, or take them out of ${out}\n`,
+  );
   return 1;
 }
 

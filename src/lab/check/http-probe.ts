@@ -112,8 +112,7 @@ export class HttpProbe {
         this.#unanswered++;
         return { kind: "none", reason: "timeout", detail: `no complete answer within ${this.#options.timeout} ms` };
       }
-      // A server of TLS 1.3 refuses a client certificate only after the handshake.
-      const told = this.#options.tls === undefined ? error : serverTlsError(error as Error);
+      const told = this.#options.tls === undefined ? error : tlsProblem(error as Error);
       const detail = messageOf(told) || ((error as NodeJS.ErrnoException).code ?? "unknown failure");
       return { kind: "none", reason: this.#connections === connections ? "connect" : "broken", detail };
     } finally {
@@ -162,4 +161,13 @@ export class HttpProbe {
       sentAt,
     };
   }
+}
+
+/** A server of TLS 1.3 refuses a client certificate only after the handshake: by an alert, or by closing the connection. */
+function tlsProblem(error: Error & { code?: string }): Error {
+  if (error.code !== "UND_ERR_SOCKET" && error.code !== "ECONNRESET") return serverTlsError(error);
+  return new Error(
+    "TLS: the server closes the connection after the handshake; it may want a certificate (--server-cert, --server-key)",
+    { cause: error },
+  );
 }

@@ -101,7 +101,7 @@ export class InferenceCore {
           "too many endpoints: this one is left out",
         ),
     });
-    this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
+    this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);
     this.#queueing = new ModelQueueing(this.models, log);
     this.#inForce = this.#make(config, undefined);
     this.#scheduler = new Scheduler({

@@ -34,7 +34,7 @@ describe("EndpointsView", () => {
     expect(row).toEqual({
       id: "default/a",
       hostPort: "h-a:80",
-      scheme: null,
+      scheme: "http",
       rank: 0,
       labels: { zone: "a" },
       state: "up",

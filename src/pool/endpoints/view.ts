@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type EndpointState, isFresh } from "../../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
@@ -8,8 +9,8 @@ import { namesOf } from "./served-models.ts";
 export interface EndpointView {
   readonly id: string;
   readonly hostPort: string;
-  /** Null = as the gateway says for all endpoints. */
-  readonly scheme: "http" | "https" | null;
+  /** What it speaks: its own scheme, or the one that counts for all endpoints. */
+  readonly scheme: "http" | "https";
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly state: EndpointState;
@@ -74,9 +75,14 @@ export class EndpointsView {
   readonly #registry: EndpointRegistry;
   readonly #clock: Clock;
   readonly #staleness: number;
+  readonly #tls: Pick<ServerTls, "secures"> | undefined;
 
-  /** @param staleness milliseconds of `isFresh`; `--metrics-staleness-threshold`, default 2,000 */
-  constructor(registry: EndpointRegistry, clock: Clock, staleness = 2000) {
+  /**
+   * @param staleness milliseconds of `isFresh`; `--metrics-staleness-threshold`, default 2,000
+   * @param tls which endpoints speak TLS; absent = those with `scheme: https`
+   */
+  constructor(registry: EndpointRegistry, clock: Clock, staleness = 2000, tls?: Pick<ServerTls, "secures">) {
+    this.#tls = tls;
     this.#registry = registry;
     this.#clock = clock;
     this.#staleness = staleness;
@@ -121,7 +127,7 @@ export class EndpointsView {
     return {
       id: endpoint.id,
       hostPort: endpoint.hostPort,
-      scheme: endpoint.scheme ?? null,
+      scheme: (this.#tls?.secures(endpoint) ?? endpoint.scheme === "https") ? "https" : "http",
       rank: endpoint.rank,
       labels: endpoint.labels,
       state: endpoint.state,

@@ -43,6 +43,11 @@ describe("a gateway.yaml", () => {
     });
   });
 
+  it("takes the scheme of an endpoint in its list", () => {
+    const { endpoints } = fileOf("endpoints: {list: [{name: a, address: b, port: 1, scheme: https}]}").settings;
+    expect(endpoints).toMatchObject({ endpoints: [{ name: "a", scheme: "https" }] });
+  });
+
   it("holds the configuration of the picker with its places", () => {
     const file = fileOf("picker:\n  config:\n    kind: x\n");
     expect(inlineConfig(file)?.positionOf(["kind"])).toEqual({ file: "gateway.yaml", line: 3, column: 5 });

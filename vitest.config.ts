@@ -22,7 +22,7 @@ const LONG_FORMS = ["**/*.soak.test.ts", "**/node_modules/**"];
  * Files that have the machine to themselves, after all others: they measure times, or start more processes than leave room
  * for a second file on two cores, or take the usual ports.
  */
-const ALONE = ["chaos/end", "chaos/kills", "demo/*", "docs/commands", "envoy/failure", "envoy/resets"].map(
+const ALONE = ["chaos/day", "chaos/end", "chaos/kills", "demo/*", "docs/commands", "envoy/failure", "envoy/resets"].map(
   (name) => `test/${name}.test.ts`,
 );
 

@@ -40,6 +40,8 @@ export interface Faults {
   readonly limited: ReadonlyMap<string, string>;
   /** Callers whose key ends: `from` = may be refused from then on, `until` = must be refused from then on. */
   readonly ends: Map<string, Span & { readonly words: RegExp }>;
+  /** Servers that the configuration of the picker left out. */
+  readonly steered: (Span & { readonly server: string })[];
 }
 
 interface ErrorBody {
@@ -62,13 +64,17 @@ function errorIn(text: string): NonNullable<ErrorBody["error"]> {
 export function verdict(outcome: Outcome, faults: Faults): string | undefined {
   const { caller, start, end, status, problem } = outcome;
   const ends = faults.ends.get(caller);
-  if (status === 200 && problem === "") return ends !== undefined && start > ends.until ? undefined : "answered";
+  const pod = outcome.headers["x-inference-pod"];
+  if (status === 200 && problem === "") {
+    // Whoever began before the end of the span may have been decided about after it.
+    const isAstray = faults.steered.some(({ server, from, until }) => server === pod && start >= from && end <= until);
+    return isAstray || (ends !== undefined && start > ends.until) ? undefined : "answered";
+  }
   if (status === 0 && problem === "") return "answered";
   const error = errorIn(outcome.text);
   switch (status) {
     case 200: {
-      const server = outcome.headers["x-inference-pod"];
-      const killed = faults.kills.some((kill) => kill.server === server && start <= kill.gone && end >= kill.from);
+      const killed = faults.kills.some((kill) => kill.server === pod && start <= kill.gone && end >= kill.from);
       return outcome.stream && killed ? "a stream of a killed server" : undefined;
     }
     case 401: {

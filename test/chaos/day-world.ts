@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, readlinkSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, request as httpRequest, type Server } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -11,9 +11,10 @@ import { ROOT, sluice, TestProcess } from "../support/process.ts";
 import { portOf } from "../support/stack.ts";
 import { sampleOn } from "../support/stalled.ts";
 import { Http1Client, type Trust } from "./day-client.ts";
+import type { HeapSample } from "./day-memory.ts";
 
-/** Says on SIGUSR2 how large the heap is without garbage. */
-const WEIGH = `process.on("SIGUSR2",()=>{gc();gc();process.stderr.write("heap "+process.memoryUsage().heapUsed+"\\n")})`;
+/** Says on SIGUSR2 how large the heap is without garbage. Each line has a number: the test process forgets old lines. */
+const WEIGH = `let n=0;process.on("SIGUSR2",()=>{gc();gc();process.stderr.write("heap "+ ++n+" "+process.memoryUsage().heapUsed+"\\n")})`;
 
 /** Writes a file as a whole. */
 export function put(path: string, text: string): void {
@@ -115,26 +116,19 @@ export class SlowPage {
 export class DayGateway {
   readonly gateway: TestGateway;
   readonly log: string;
+  #weighed = 0;
 
   private constructor(gateway: TestGateway, log: string) {
     this.gateway = gateway;
     this.log = log;
   }
 
-  static async start(log: string, args: readonly string[]): Promise<DayGateway> {
+  /** @param config path of gateway.yaml, which several gateways may share @param log path of its own log of requests */
+  static async start(config: string, log: string): Promise<DayGateway> {
     const node = ["--expose-gc", "--import", `data:text/javascript,${encodeURIComponent(WEIGH)}`];
-    const own = [
-      "--listen",
-      "127.0.0.1:0",
-      "--admin",
-      "127.0.0.1:0",
-      "--request-log",
-      "all",
-      "--request-log-file",
-      log,
-    ];
+    const args = ["gateway", "--config", config, "--request-log-file", log];
     const main = join(ROOT, "src", "commands", "main.ts");
-    const process_ = new TestProcess(process.execPath, [...node, main, "gateway", ...own, ...args]);
+    const process_ = new TestProcess(process.execPath, [...node, main, ...args]);
     const address = await process_.listening("gateway");
     const adminUrl = `http://${await process_.listening("admin")}`;
     const port = portOf(address);
@@ -182,27 +176,14 @@ export class DayGateway {
     };
   }
 
-  /** MiB of the heap without garbage. */
-  async heapMiB(): Promise<number> {
+  /** The heap without garbage, and the decisions until then. */
+  async weigh(): Promise<HeapSample> {
     const { process } = this.gateway;
-    const said = (): string[] => process.stderr.match(/^heap \d+$/gm) ?? [];
-    const before = said().length;
+    const line = new RegExp(`^heap ${++this.#weighed} (\\d+)$`, "m");
     process.child.kill("SIGUSR2");
-    await process.until("the size of the heap", () => said().length > before);
-    return Number(said().at(-1)!.slice(5)) / 1024 / 1024;
-  }
-
-  /** Open file descriptors, and how many of them are sockets. */
-  descriptors(): { readonly all: number; readonly sockets: number } {
-    const folder = `/proc/${this.gateway.process.pid}/fd`;
-    const targets = readdirSync(folder).map((name) => {
-      try {
-        return readlinkSync(join(folder, name));
-      } catch {
-        return "";
-      }
-    });
-    return { all: targets.length, sockets: targets.filter((target) => target.startsWith("socket:")).length };
+    const bytes = await process.until("the size of the heap", () => line.exec(process.stderr)?.[1]);
+    const counts = (await this.metrics()).matchAll(/^llm_d_epp_request_total\{.*\} (\d+)$/gm);
+    return { bytes: Number(bytes), decisions: [...counts].reduce((sum, [, count]) => sum + Number(count), 0) };
   }
 
   /** How often each request id is in the log of requests, files of former days included. */

@@ -1277,10 +1277,12 @@ describe("flows that their policy holds back", () => {
   });
 
   it("do not stop lower bands", () => {
-    const rig = new FlowRig({ bands: [bandOf(-1, {})] }, { ...holding("noisy") });
+    const { bands, ...rest } = holding("noisy");
+    const rig = new FlowRig({}, { ...rest, bands: new Map([...bands!, [-1, bandSettingsOf(PLAIN_BAND)]]) });
     rig.load = 1;
     rig.enter("n1", { flow: "noisy" });
     rig.enter("low", { priority: -1 });
+    expect(rig.strange).toEqual([]);
     expect(rig.loadIs(0.5).news()).toEqual(["low Dispatched"]);
     expect(rig.failures).toEqual([]);
   });

@@ -314,7 +314,6 @@ export class InferenceCore {
     this.#services.log = log;
   }
 
-  /** Turns flow control on or off where InferenceModels decide that, and names the priorities of the objects. */
   /** The priorities of keys have changed. */
   keysChanged(): void {
     this.#queues.namePriorities();

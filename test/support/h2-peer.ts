@@ -120,7 +120,7 @@ export interface H2PeerOptions {
 export class H2Peer implements ConnectionHost {
   readonly clock: VirtualClock;
   readonly turns: WatchedTurns;
-  readonly many = false;
+  readonly connections = 1;
   readonly socket: FakeSocket;
   readonly connection: Connection;
   readonly errors: unknown[] = [];

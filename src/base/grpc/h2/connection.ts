@@ -19,8 +19,8 @@ export interface ConnectionHost {
   readonly maxMessageBytes: number;
   /** More calls than this at a time on one connection are refused. */
   readonly maxStreams: number;
-  /** Whether the server has so many connections that each should read little at a time. */
-  readonly many: boolean;
+  /** The number of connections that the server has: with many of them each reads little at a time. */
+  readonly connections: number;
   /** Shares the event loop among the connections. */
   readonly turns: Turns;
   /** How to answer a request: with a handler, or with an HTTP status. */
@@ -122,7 +122,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#inbound = new Inbound(this);
     this.#reader = new FrameReader(this.#inbound);
     const read = (chunk: Buffer): void => this.read(chunk);
-    const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read, () => host.many);
+    const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read, () => host.connections);
     this.#socket = socket;
     this.writer = new FrameWriter(socket, encrypted);
     this.outflow = new Outflow(this.writer, () => {

@@ -24,9 +24,6 @@ const DEFAULT_MAX_CONNECTIONS = 4096;
 /** Calls at a time on all connections: the most of 32 connections. */
 const DEFAULT_MAX_TOTAL_STREAMS = 65_536;
 
-/** Above this number of connections, each reads at most 16 KiB at a time. */
-const MANY_CONNECTIONS = 256;
-
 /** Options of a server on our own HTTP/2 besides those of the port. */
 export interface H2ServerOptions extends GrpcServerOptions {
   /** PEM texts of the authorities whose clients may connect, over TLS only; absent = clients need no certificate. */
@@ -121,10 +118,6 @@ class H2Server implements H2GrpcServer, ConnectionHost {
 
   get refused(): Refused {
     return { ...this.#refused, connections: this.#limits.turnedAway };
-  }
-
-  get many(): boolean {
-    return this.#connections.size > MANY_CONNECTIONS;
   }
 
   listen(): Promise<{ address: string; port: number }> {

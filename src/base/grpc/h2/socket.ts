@@ -8,8 +8,15 @@ import net from "node:net";
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(256 * 1024);
 
-/** Bytes of one read on a server with many connections: each connection may have to keep a read for a later turn. */
-const SMALL_BUFFER = READ_BUFFER.subarray(0, 16 * 1024);
+/**
+ * Bytes of one read by the number of connections: each connection may have to keep a read for a later turn, and all together
+ * keep 16 MiB, or 16 KiB each.
+ */
+const PIECES = [
+  { most: 64, buffer: READ_BUFFER },
+  { most: 256, buffer: READ_BUFFER.subarray(0, 64 * 1024) },
+  { most: Number.POSITIVE_INFINITY, buffer: READ_BUFFER.subarray(0, 16 * 1024) },
+] as const;
 
 /**
  * Passes the bytes that arrive on an accepted clear-text socket to `read`. The bytes are valid during the call.
@@ -17,10 +24,10 @@ const SMALL_BUFFER = READ_BUFFER.subarray(0, 16 * 1024);
  * Node can read into a caller's buffer (`onread`) for sockets that the caller creates, but not for those that a server accepts.
  * So the connection is moved to a socket made for it. The server keeps counting the accepted one until the other is closed.
  * @param accepted a socket that has not been read from (`pauseOnConnect`)
- * @param many whether the server has many connections at the moment
+ * @param connections the number of connections that the server has at the moment
  * @returns the socket to use in place of `accepted`
  */
-export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, many: () => boolean): net.Socket {
+export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, connections: () => number): net.Socket {
   const holder = accepted as unknown as { _handle?: { useUserBuffer?: unknown } | null };
   const handle = holder._handle;
   if (typeof handle?.useUserBuffer !== "function") {
@@ -33,7 +40,10 @@ export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, ma
   const options = {
     handle,
     onread: {
-      buffer: () => (many() ? SMALL_BUFFER : READ_BUFFER),
+      buffer() {
+        const count = connections();
+        return PIECES.find(({ most }) => count <= most)!.buffer;
+      },
       callback(length: number) {
         read(READ_BUFFER.subarray(0, length));
         return true;

@@ -31,9 +31,15 @@ afterEach(async () => {
 });
 
 /** A gateway whose log of requests is a new file. */
-async function start(which: string, ports: readonly number[], args: readonly string[] = []): Promise<TestGateway> {
+async function start(
+  which: string,
+  servers: readonly number[] | string,
+  args: readonly string[] = [],
+): Promise<TestGateway> {
   file = join(mkdtempSync(join(tmpdir(), "sluice-requests-")), "requests.log");
-  gateway = await startGateway(endpointsFile(ports), ["--request-log", which, "--request-log-file", file, ...args]);
+  gateway = await startGateway(typeof servers === "string" ? servers : endpointsFile(servers), [
+    ...["--request-log", which, "--request-log-file", file, ...args],
+  ]);
   return gateway;
 }
 
@@ -138,8 +144,9 @@ describe("the log of requests of a gateway", () => {
 
   it("counts the retry of a request, with the endpoint that served it", async () => {
     const dead = await freePort();
-    // Nothing is scraped, so only the requests find the dead server.
-    const { url } = await start("all", [dead, sims[0]!.port], ["--config-file", inTurn()]);
+    // Nothing is scraped, and no server is asked for its models, so only the requests find the dead server.
+    const endpoints = endpointsFile([dead, sims[0]!.port], ", models: [sim]");
+    const { url } = await start("all", endpoints, ["--config-file", inTurn()]);
     for (const id of ["one", "two"]) await ask(`${url}${CHAT}`, { headers: headers(id), body: chat("hello") });
     const lines = [await lineOf("one"), await lineOf("two")];
     expect(lines.map((line) => line["retries"]).sort()).toEqual([0, 1]);

@@ -201,9 +201,11 @@ describe("the gateway between a client and a simulator", () => {
     };
     const get = await say("GET /v1/models HTTP/1.1\r\nhost: gw\r\n\r\n", /"object":"list".*\}$/s);
     expect(get).toMatch(/^HTTP\/1\.1 200 /);
-    // The simulator knows neither for this path; its answers are relayed, that to HEAD without a body.
-    const head = await say("HEAD /v1/models HTTP/1.1\r\nhost: gw\r\n\r\n", /\r\n\r\n/);
-    expect(head).toMatch(/^HTTP\/1\.1 405 [\s\S]*allow: GET[\s\S]*\r\n\r\n$/);
+    const ownHead = await say("HEAD /v1/models HTTP/1.1\r\nhost: gw\r\n\r\n", /\r\n\r\n/);
+    expect(ownHead).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\n$/);
+    // The simulator does not know the path, nor the method after it. The gateway relays its answers, that to HEAD without a body.
+    const head = await say("HEAD /version HTTP/1.1\r\nhost: gw\r\n\r\n", /\r\n\r\n/);
+    expect(head).toMatch(/^HTTP\/1\.1 404 [\s\S]*content-length: [1-9][\s\S]*\r\n\r\n$/);
     const options = await say("OPTIONS /v1/models HTTP/1.1\r\nhost: gw\r\n\r\n", /\}\}$/);
     expect(options).toMatch(/^HTTP\/1\.1 405 [\s\S]*allow: GET/);
     const body = chat("hello");

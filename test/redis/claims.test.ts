@@ -507,7 +507,7 @@ describe("wake-up", () => {
       const { claims, waiting } = await polling.claim(Q, { max: 1, expired: 0 });
       expect([claims.length, waiting]).toEqual([1, 1]);
       expect(await polling.settle(claims.map(refused))).toEqual(["settled"]);
-      expect(lines.filter(({ message }) => message.includes("polled"))).toHaveLength(1);
+      expect(lines.filter(({ message }) => message.includes("polls the queues"))).toHaveLength(1);
     } finally {
       await polling.close();
       direct_.close();

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask, getJson, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { rawServer } from "../support/loopback.ts";
 import { poll } from "../support/poll.ts";
 import { type Sim, seenBy, startSims } from "../support/stack.ts";
 
@@ -150,5 +151,37 @@ describe("two models and an adapter behind one gateway", () => {
       expect(await complete("alpha")).toMatchObject({ status: 200, by: [0] });
     }
     expect(await names()).toEqual(["alpha", "beta", "beta-sql"]);
+  });
+});
+
+describe("a gateway whose servers list the same model one after the other", () => {
+  it("opens its port when all have answered, so that its first request has every server to retry on", async () => {
+    const list = JSON.stringify({ data: [{ id: "m" }] });
+    const answer = (status: string, body: string): string =>
+      `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    const isQuestion = (head: string): boolean => head.startsWith("GET /v1/models ");
+    let asked = false;
+    const bad = await rawServer(({ head, socket }) => {
+      socket.write(isQuestion(head) ? answer("200 OK", list) : answer("503 Service Unavailable", "{}"));
+      asked ||= isQuestion(head);
+    });
+    const good = await rawServer(({ head, socket }) => {
+      if (!isQuestion(head)) socket.write(answer("200 OK", "{}"));
+      else
+        void poll("the question to the other server", () => asked).then(() =>
+          setTimeout(() => socket.write(answer("200 OK", list)), 200),
+        );
+    });
+    const pair = join(folder, "pair.yaml");
+    writeFileSync(pair, `endpoints:\n- ${entry("bad", bad.port)}\n- ${entry("good", good.port)}\n`);
+    const started = await startGateway(pair);
+    try {
+      const body = JSON.stringify({ model: "m", prompt: "hello" });
+      for (let n = 0; n < 4; n++)
+        expect((await ask(`${started.url}/v1/completions`, { headers: JSON_HEADERS, body })).status).toBe(200);
+    } finally {
+      await started.process.stop();
+      await Promise.all([bad.close(), good.close()]);
+    }
   });
 });

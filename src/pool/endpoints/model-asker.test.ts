@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { ASK_INTERVAL, ASK_TIMEOUT, MAX_ASKING, ModelAsker } from "./model-asker.ts";
+import { ASK_INTERVAL, ASK_TIMEOUT, firstLookOver, MAX_ASKING, ModelAsker, START_LOOK } from "./model-asker.ts";
 import type { ModelAnswer } from "./model-client.ts";
 import { EndpointRegistry } from "./registry.ts";
 import { modelsIn, type ServedModels, statedModels } from "./served-models.ts";
@@ -146,4 +146,28 @@ it("cancels what is under way when an endpoint leaves or the asker closes, and a
   clock.advance(10 * ASK_INTERVAL);
   expect(since()).toEqual([]);
   expect(asker.asking).toBe(0);
+});
+
+it("the first look of a pool is over when every server has answered, or after a second", async () => {
+  const { clock, registry, answer, endpoint } = setUp("a", "b", "c");
+  const over: string[] = [];
+  const look = (name: string): void => void firstLookOver(registry, clock).then(() => over.push(name));
+  look("all");
+  answer("a", listing("m"));
+  registry.attemptFailed(endpoint("c"), "connect", "refused");
+  await clock.advanceAsync(START_LOOK - 1);
+  expect(over).toEqual([]);
+  answer("b", { kind: "silent" });
+  await clock.advanceAsync(0);
+  expect(over).toEqual(["all"]);
+  registry.upsert(spec("d"));
+  look("late");
+  await clock.advanceAsync(START_LOOK - 1);
+  expect(over).toEqual(["all"]);
+  await clock.advanceAsync(1);
+  expect(over).toEqual(["all", "late"]);
+  answer("d", listing("m"));
+  look("nothing");
+  await clock.advanceAsync(0);
+  expect(over).toEqual(["all", "late", "nothing"]);
 });

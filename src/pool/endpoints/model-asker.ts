@@ -9,6 +9,8 @@ import { NOWHERE, TimerWheel, type WheelEntry } from "./timer-wheel.ts";
 export const ASK_INTERVAL = 10_000;
 /** Milliseconds for one answer. */
 export const ASK_TIMEOUT = 5000;
+/** Milliseconds that a start waits for the first answers of all servers. */
+export const START_LOOK = 1000;
 /** Questions under way at once. */
 export const MAX_ASKING = 16;
 
@@ -189,4 +191,27 @@ export class ModelAsker {
     this.#wheel.put(target, clock.now() + ASK_INTERVAL * (0.8 + 0.4 * random.next()));
     this.#next();
   }
+}
+
+/**
+ * Waits until no endpoint is awaited, for `START_LOOK` at most. A gateway that opens its port after this has all the servers that
+ * answer as candidates of its first requests. Otherwise those requests would go to the one server that was first to list
+ * the model, and nothing would be left to retry on.
+ */
+export function firstLookOver(registry: EndpointRegistry, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    if (registry.awaited === 0) {
+      resolve();
+      return;
+    }
+    const end = (): void => {
+      overdue.cancel();
+      unsubscribe();
+      resolve();
+    };
+    const overdue = expireAfter(clock, START_LOOK, end);
+    const unsubscribe = registry.onLooked(() => {
+      if (registry.awaited === 0) end();
+    });
+  });
 }

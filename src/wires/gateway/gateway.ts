@@ -17,7 +17,7 @@ import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/co
 import { warmUp } from "../../picker/core/warm-up.ts";
 import { Limits } from "../../picker/limits/limits.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
-import { ModelAsker } from "../../pool/endpoints/model-asker.ts";
+import { firstLookOver, ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import { loopbackOnly } from "../admin/access.ts";
@@ -54,6 +54,13 @@ export interface Gateway extends Running {
   /** Puts the built-in configuration in force, with an empty prefix index. */
   useDefaultConfig(): Promise<void>;
 }
+
+/** What a gateway does. `starting`: its port may not be open yet. */
+type Phase = "starting" | "serving" | "draining";
+const WHY_UNREADY: Record<Exclude<Phase, "serving">, string> = {
+  starting: "the process is starting",
+  draining: "the process is about to end",
+};
 
 /** Milliseconds without a scrape after which metrics no longer count an endpoint as ready. */
 const STALENESS = 2000;
@@ -134,12 +141,14 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     );
     stops.push(showSaturation(core, "gateway"));
     stops.push(startMetrics(core, scraping, certificates.servers));
+    const asker = startAsking(core, certificates.servers, log);
+    stops.push(() => asker.close());
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
-    let draining = false;
+    let phase: Phase = "starting";
     const unready = (): string | undefined => {
-      if (draining) return "the process is about to end";
+      if (phase !== "serving") return WHY_UNREADY[phase];
       return core.models.poolKnown ? core.unready : "no InferencePool is known";
     };
     const admin = await startAdmin({
@@ -153,8 +162,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const scaler =
       options.scaler && (await startScaler({ ...options.scaler, clock, source: core, leads: () => true, onError }));
     if (scaler !== undefined) stops.push(() => scaler.close());
-    const asker = startAsking(core, certificates.servers, log);
-    stops.push(() => asker.close());
+    await firstLookOver(core.endpoints, clock);
     const { metrics } = core;
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
@@ -195,6 +203,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       stops.push(() => reload.close());
       await reload.start();
     }
+    phase = "serving";
     return {
       listening: [
         ...proxy.listeners.map(({ port }, n) => ({
@@ -207,7 +216,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       endpoints: () => core.endpoints.list(),
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
       async drain() {
-        draining = true;
+        phase = "draining";
         scaler?.drain();
         proxy.closeAfterAnswers();
         // Whoever balances the load needs time to see that this gateway is not ready.

@@ -7,8 +7,8 @@ export interface HeapSample {
 
 /**
  * Decisions after which the heap should have its size: the process keeps the newest 4,096 decision records, the prefix index
- * holds all prompts of the traffic, and the code that the traffic needs is compiled. Two days were measured: the heap grew from
- * 51 to 52 MiB between 5,000 and 12,000 decisions, for a reason not yet found, and by nothing from there to 17,000.
+ * holds all prompts of the traffic, and the code that the traffic needs is compiled. Heap snapshots at 28,000, 40,000 and 56,000
+ * decisions of one day differ only in compiled code and type feedback, by 1 % of the heap.
  */
 export const WARM_UP = 5000;
 /** The fewest samples past the warm-up that say anything. */

@@ -13,8 +13,11 @@ import { sampleOn } from "../support/stalled.ts";
 import { Http1Client, type Trust } from "./day-client.ts";
 import type { HeapSample } from "./day-memory.ts";
 
-/** Says on SIGUSR2 how large the heap is without garbage. Each line has a number: the test process forgets old lines. */
-const WEIGH = `let n=0;process.on("SIGUSR2",()=>{gc();gc();process.stderr.write("heap "+ ++n+" "+process.memoryUsage().heapUsed+"\\n")})`;
+/**
+ * Says on SIGUSR2 how large the heap is without garbage, and without what V8 can make again, such as bytecode and type feedback: a
+ * collection of an ordinary kind leaves that in place for hours. Each line has a number: the test process forgets old lines.
+ */
+const WEIGH = `let n=0;process.on("SIGUSR2",()=>{gc({type:"major",execution:"sync",flavor:"last-resort"});process.stderr.write("heap "+ ++n+" "+process.memoryUsage().heapUsed+"\\n")})`;
 
 /** Writes a file as a whole. */
 export function put(path: string, text: string): void {

@@ -101,7 +101,8 @@ export class ClientConnection implements Guest {
       return;
     }
     this.closing = true;
-    this.#services.metrics?.badRequest(bad.slug);
+    // An exchange counts its own end.
+    if (this.#current?.opened !== true) this.#services.metrics?.badRequest(bad.slug);
     this.#current?.clientGone(bad);
     const id = this.#current?.answerId(bad) ?? this.#answerId(bad);
     const socket = this.#socket;

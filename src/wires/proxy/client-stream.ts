@@ -143,7 +143,7 @@ export abstract class ClientStream implements ClientSide, Timed {
   answerId({ status, reason }: BadRequest | Rejection): string {
     const { requestId } = this;
     const { method, target } = this.lines;
-    if (this.driver?.opened !== true) this.services.onUnopened?.({ requestId, method, target, status, reason });
+    if (!this.opened) this.services.onUnopened?.({ requestId, method, target, status, reason });
     return requestId;
   }
 
@@ -158,6 +158,11 @@ export abstract class ClientStream implements ClientSide, Timed {
     const shaped = isAnthropic(target, raw) ? forAnthropic(answer) : answer;
     const cors = this.#cors?.flat;
     this.sendAnswer(cors === undefined ? shaped : { ...shaped, headers: [...shaped.headers, ...cors] }, last);
+  }
+
+  /** Whether the request has an exchange, now or before. */
+  get opened(): boolean {
+    return this.driver?.opened === true;
   }
 
   /** The client closed its half of the connection, or broke it. @param answer what it still gets, because it broke HTTP */

@@ -171,7 +171,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const { timers } = this.#services;
     switch (this.#phase) {
       case "receiving":
-        this.#services.metrics?.badRequest(BODY_TIMEOUT.slug);
+        if (!this.opened) this.#services.metrics?.badRequest(BODY_TIMEOUT.slug);
         this.ownAnswer = BODY_TIMEOUT;
         this.#close("client-gone");
         this.#client.answer(
@@ -426,7 +426,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   #refuse(rejection: Rejection, cause: EndCause): void {
-    if (this.#exchange === undefined) this.#services.metrics?.badRequest(rejectionSlug(rejection));
+    if (!this.opened) this.#services.metrics?.badRequest(rejectionSlug(rejection));
     const complete = this.#phase !== "receiving" && this.#phase !== "held";
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();

@@ -90,7 +90,7 @@ describe("a request without an exchange", () => {
     await poll("the exchange", () => harness.exchanges.length === 1);
     client.send("no length\r\n");
     await poll("its end", () => harness.exchange.ends.length === 1);
-    expect([seen, harness.exchange.ends]).toEqual([[], ["client-gone"]]);
+    expect([seen, harness.metrics.bad, harness.exchange.ends]).toEqual([[], [], ["client-gone"]]);
     expect(wires[0]!.ownAnswer).toMatchObject({ status: 400, reason: "bad_request" });
   });
 

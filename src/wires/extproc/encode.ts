@@ -2,7 +2,7 @@ import { prependPrefix } from "../../base/grpc/frames.ts";
 import type { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
 import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
-import { writeStruct } from "./metadata.ts";
+import { type EncodedStruct, writeStruct } from "./metadata.ts";
 
 // Tags: field number << 3 | wire type. The writer works back to front, so every function writes the last field first.
 const LEN_1 = 0x0a;
@@ -35,7 +35,7 @@ export function encodeHeadersReply(writer: Writer, phase: Phase, reply: CommonRe
 export function encodeTrailersReply(
   writer: Writer,
   phase: Phase,
-  changes: HeaderChanges & { readonly dynamicMetadata?: Struct | undefined },
+  changes: HeaderChanges & { readonly dynamicMetadata?: Struct | EncodedStruct | undefined },
 ): Uint8Array {
   writer.begin();
   writeMetadata(writer, changes.dynamicMetadata);
@@ -80,7 +80,7 @@ export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uin
 }
 
 /** Writes the field `dynamic_metadata`; writes nothing without metadata. */
-function writeMetadata(writer: Writer, metadata: Struct | undefined): void {
+function writeMetadata(writer: Writer, metadata: Struct | EncodedStruct | undefined): void {
   if (metadata === undefined) return;
   const mark = writer.length;
   writeStruct(writer, metadata);
@@ -158,7 +158,7 @@ export function sendBody(
   phase: Phase,
   pieces: readonly Uint8Array[],
   endOfStream: boolean,
-  metadata?: Struct,
+  metadata?: Struct | EncodedStruct,
 ): boolean {
   let left = 0;
   for (const piece of pieces) left += piece.length;
@@ -228,7 +228,7 @@ function writeChunkHeader(
   phase: Phase,
   size: number,
   endOfStream: boolean,
-  metadata: Struct | undefined,
+  metadata: Struct | EncodedStruct | undefined,
 ): void {
   writer.begin();
   if (size > 0) {

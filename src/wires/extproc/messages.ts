@@ -1,4 +1,5 @@
 import type { HeaderList } from "../../base/inference/headers.ts";
+import type { EncodedStruct } from "./metadata.ts";
 
 /** Path of the one method of the service (envoy-data-plane 1.1). */
 export const PROCESS_PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
@@ -72,7 +73,7 @@ export interface CommonReply extends HeaderChanges {
   /** Asks Envoy to choose the route again. Envoy obeys only next to a header change, and not in the response phase. */
   readonly clearRouteCache?: boolean | undefined;
   /** By namespace. Envoy requires a struct for each; v0.3 without a namespace wrote a string at the top level. */
-  readonly dynamicMetadata?: Struct | undefined;
+  readonly dynamicMetadata?: Struct | EncodedStruct | undefined;
 }
 
 /** An answer in place of the model server's answer. */

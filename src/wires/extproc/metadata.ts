@@ -1,4 +1,4 @@
-import { Reader, type Writer } from "../../base/grpc/protobuf.ts";
+import { Reader, Writer } from "../../base/grpc/protobuf.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ProcessingRequest, Struct, StructValue } from "./messages.ts";
 
@@ -200,7 +200,11 @@ function listAt(reader: Reader, depth: number): StructValue[] {
  * Encodes the fields of a `google.protobuf.Struct`, in the order of its keys. The caller closes the field that contains the
  * struct.
  */
-export function writeStruct(writer: Writer, struct: Struct): void {
+export function writeStruct(writer: Writer, struct: Struct | EncodedStruct): void {
+  if (struct instanceof EncodedStruct) {
+    writer.bytes(struct.fields);
+    return;
+  }
   const keys = Object.keys(struct);
   for (let at = keys.length - 1; at >= 0; at--) {
     const key = keys[at]!;
@@ -211,6 +215,22 @@ export function writeStruct(writer: Writer, struct: Struct): void {
     writer.utf8(key);
     writer.close(LEN_1, name);
     writer.close(LEN_1, entry);
+  }
+}
+
+/** One thread encodes one struct after the other. */
+const WRITER = new Writer();
+
+/** A struct that is encoded once and sent many times. */
+export class EncodedStruct {
+  /** The encoded fields. */
+  readonly fields: Uint8Array;
+
+  constructor(struct: Struct) {
+    WRITER.begin();
+    writeStruct(WRITER, struct);
+    // A copy: kept for long, a view would keep the slab of the writer alive.
+    this.fields = Uint8Array.from(WRITER.finish());
   }
 }
 

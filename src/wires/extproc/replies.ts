@@ -11,6 +11,7 @@ import {
   sendWholeBody,
 } from "./encode.ts";
 import type { CommonReply, HeaderChanges, Phase, Struct } from "./messages.ts";
+import type { EncodedStruct } from "./metadata.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** One thread encodes the replies one after the other, so all streams share one buffer for writing. */
@@ -74,7 +75,7 @@ export class Replies {
   }
 
   /** The reply to trailers. */
-  trailers(phase: Phase, metadata?: Struct): void {
+  trailers(phase: Phase, metadata?: Struct | EncodedStruct): void {
     this.#send(encodeTrailersReply(WRITER, phase, metadata === undefined ? NO_CHANGES : { dynamicMetadata: metadata }));
   }
 

@@ -1,8 +1,8 @@
 import { prependPrefix } from "../../base/grpc/frames.ts";
 import type { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
-import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
-import { type EncodedStruct, writeStruct } from "./metadata.ts";
+import type { CommonReply, EncodedStruct, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
+import { writeStruct } from "./metadata.ts";
 
 // Tags: field number << 3 | wire type. The writer works back to front, so every function writes the last field first.
 const LEN_1 = 0x0a;

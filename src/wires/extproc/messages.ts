@@ -1,5 +1,4 @@
 import type { HeaderList } from "../../base/inference/headers.ts";
-import type { EncodedStruct } from "./metadata.ts";
 
 /** Path of the one method of the service (envoy-data-plane 1.1). */
 export const PROCESS_PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
@@ -54,6 +53,16 @@ export type StructValue = null | number | string | boolean | readonly StructValu
 /** A `google.protobuf.Struct`. */
 export interface Struct {
   readonly [key: string]: StructValue;
+}
+
+/** A struct that is encoded once and sent many times. */
+export class EncodedStruct {
+  /** The encoded fields of the struct. */
+  readonly fields: Uint8Array;
+
+  constructor(fields: Uint8Array) {
+    this.fields = fields;
+  }
 }
 
 /** Which direction of the exchange a reply answers. */

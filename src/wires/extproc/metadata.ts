@@ -1,6 +1,6 @@
 import { Reader, Writer } from "../../base/grpc/protobuf.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import type { ProcessingRequest, Struct, StructValue } from "./messages.ts";
+import { EncodedStruct, type ProcessingRequest, type Struct, type StructValue } from "./messages.ts";
 
 // Tags: field number << 3 | wire type. A map entry is a message with key (1) and value (2). A Struct's fields, a map entry's
 // key and a ListValue's values are all field 1.
@@ -221,17 +221,12 @@ export function writeStruct(writer: Writer, struct: Struct | EncodedStruct): voi
 /** One thread encodes one struct after the other. */
 const WRITER = new Writer();
 
-/** A struct that is encoded once and sent many times. */
-export class EncodedStruct {
-  /** The encoded fields. */
-  readonly fields: Uint8Array;
-
-  constructor(struct: Struct) {
-    WRITER.begin();
-    writeStruct(WRITER, struct);
-    // A copy: kept for long, a view would keep the slab of the writer alive.
-    this.fields = Uint8Array.from(WRITER.finish());
-  }
+/** Encodes a struct that is sent many times. */
+export function encodedStruct(struct: Struct): EncodedStruct {
+  WRITER.begin();
+  writeStruct(WRITER, struct);
+  // A copy: kept for long, a view would keep the slab of the writer alive.
+  return new EncodedStruct(Uint8Array.from(WRITER.finish()));
 }
 
 /** Encodes a `google.protobuf.Value`. */

@@ -10,8 +10,7 @@ import {
   sendBody,
   sendWholeBody,
 } from "./encode.ts";
-import type { CommonReply, HeaderChanges, Phase, Struct } from "./messages.ts";
-import type { EncodedStruct } from "./metadata.ts";
+import type { CommonReply, EncodedStruct, HeaderChanges, Phase, Struct } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** One thread encodes the replies one after the other, so all streams share one buffer for writing. */

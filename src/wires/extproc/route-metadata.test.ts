@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Writer } from "../../base/grpc/protobuf.ts";
 import type { Routed } from "../../picker/exchange/wire.ts";
-import type { Struct } from "./messages.ts";
-import { type EncodedStruct, writeStruct } from "./metadata.ts";
+import type { EncodedStruct, Struct } from "./messages.ts";
+import { writeStruct } from "./metadata.ts";
 import { RouteMetadata } from "./route-metadata.ts";
 import { DEFAULT_WIRE_OPTIONS } from "./wire-options.ts";
 

@@ -1,6 +1,6 @@
 import type { Routed } from "../../picker/exchange/wire.ts";
-import type { Struct, StructValue } from "./messages.ts";
-import { EncodedStruct } from "./metadata.ts";
+import type { EncodedStruct, Struct, StructValue } from "./messages.ts";
+import { encodedStruct } from "./metadata.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** The key that v0.3 specifies for the one fallback endpoint (epp-protocol 7.2). */
@@ -41,7 +41,7 @@ export class RouteMetadata {
     const known = this.#plain.get(destination);
     if (known !== undefined) return known;
     if (this.#plain.size >= MAX_KEPT) this.#plain.clear();
-    const plain = new EncodedStruct(this.#merged({ [key]: destination }, undefined));
+    const plain = encodedStruct(this.#merged({ [key]: destination }, undefined));
     this.#plain.set(destination, plain);
     return plain;
   }

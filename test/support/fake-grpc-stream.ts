@@ -29,7 +29,8 @@ export class FakeGrpcStream implements GrpcStream {
     return this.sendFramed(Buffer.concat([prefix, message]));
   }
 
-  sendFramed(bytes: Uint8Array): boolean {
+  sendFramed(range: Uint8Array, from = 0, to: number = range.length): boolean {
+    const bytes = range.subarray(from, to);
     if (this.status !== undefined) this.breaches.push("sent after the end");
     this.onSend?.(bytes);
     this.#sent.push(bytes);

@@ -34,7 +34,8 @@ class RecordedStream implements GrpcStream {
     return this.#stream.send(message);
   }
 
-  sendFramed(bytes: Uint8Array): boolean {
+  sendFramed(range: Uint8Array, from = 0, to: number = range.length): boolean {
+    const bytes = range.subarray(from, to);
     this.#deframer.push(Buffer.from(bytes));
     for (let message = this.#deframer.next(); message !== undefined; message = this.#deframer.next())
       this.#lines.push({ from: "picker", bytes: message.toString("base64") });

@@ -15,11 +15,11 @@ export interface GrpcStream {
    */
   send(message: Uint8Array): boolean;
   /**
-   * Sends bytes that already contain their prefixes: one message, several, or the pieces of one in order within one turn. They
-   * are not copied unless they are small.
+   * Sends `bytes[from, to)`, by default all bytes. They already contain their prefixes: one message, several, or the pieces of one
+   * in order within one turn. The range belongs to the transport afterwards. It is not copied unless it is small.
    * @returns as `send`
    */
-  sendFramed(bytes: Uint8Array): boolean;
+  sendFramed(bytes: Uint8Array, from?: number, to?: number): boolean;
   /** Calls back once, in a later turn, when the output has drained. At most one callback waits; a later one replaces it. */
   whenWritable(callback: () => void): void;
   /**

@@ -90,9 +90,13 @@ export class HolderTable {
     return entry;
   }
 
-  /** Adds `slot` to the holders of a hash; it may be one already. @returns the entry */
-  hold(low: number, high: number, slot: number): number {
-    const found = this.find(low, high);
+  /**
+   * Adds `slot` to the holders of a hash; it may be one already.
+   * @param guess the entry, if it is still the entry of this hash; any integer
+   * @returns the entry
+   */
+  hold(low: number, high: number, slot: number, guess = -1): number {
+    const found = this.#isEntry(guess, low, high) ? guess : this.find(low, high);
     if (found < 0) return this.#insert(low, high, slot);
     const holder = this.#entries[STRIDE * found + HOLDER]!;
     if (holder >= 0) {

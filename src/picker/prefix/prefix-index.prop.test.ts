@@ -84,6 +84,8 @@ const step = fc.oneof(
       kind: fc.constant("add" as const),
       prompts,
       slot,
+      // A request is matched before it is added, but not always: a retry adds it again.
+      matched: fc.boolean(),
       blockTokens: fc.constantFrom(64, 32, 16 / 3, 128, 0.1),
       capacity: fc.record({
         blocks: fc.integer({ min: 1, max: 40 }),
@@ -110,7 +112,9 @@ describe("prefix index against maps and sets", () => {
         const slow = new SlowIndex(maxPairs);
         for (const action of steps) {
           if (action.kind === "add") {
-            fast.add(toHashes(action.prompts), action.slot, action.blockTokens, action.capacity);
+            const hashes = toHashes(action.prompts);
+            if (action.matched) fast.match(hashes, [{ slot: 0 }, { slot: action.slot }], 2, new Float64Array(2));
+            fast.add(hashes, action.slot, action.blockTokens, action.capacity);
             slow.add(action.prompts, action.slot, action.blockTokens, action.capacity);
           } else if (action.kind === "remove") {
             fast.remove(action.slot);

@@ -43,6 +43,11 @@ export class PrefixIndex {
   #gone = new Uint32Array(1);
   /** Matched blocks per slot; all zero between calls. */
   #matched = new Int32Array(32);
+  /**
+   * The entries that the last match found, by the place of the block; -1 = none. The request is usually added next, so that `add`
+   * looks there first. Any number is allowed here, because the table compares the hash.
+   */
+  #found = new Int32Array(64).fill(-1);
 
   /** @param maxPairs from 1 up */
   constructor(maxPairs = DEFAULT_MAX_PAIRS) {
@@ -83,6 +88,8 @@ export class PrefixIndex {
     let top = 0;
     for (let i = 0; i < count; i++) top = Math.max(top, endpoints[i]!.slot);
     this.#reach(top);
+    if (hashes.count > this.#found.length) this.#found = new Int32Array(2 * hashes.count);
+    this.#found.fill(-1, 0, hashes.count);
     let from = 0;
     for (let prompt = 0; prompt < hashes.prompts; prompt++) {
       const end = hashes.ends[prompt]!;
@@ -106,9 +113,10 @@ export class PrefixIndex {
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
+    const found = this.#found;
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
-      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
+      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot, found[i]);
       if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
       while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
@@ -138,6 +146,7 @@ export class PrefixIndex {
     if (entry < 0) return;
     const alive = this.#alive;
     const gone = this.#gone;
+    const found = this.#found;
     alive.fill(0, 0, words);
     for (let i = 0; i < count; i++) {
       const slot = endpoints[i]!.slot;
@@ -145,6 +154,7 @@ export class PrefixIndex {
     }
     let at = from;
     for (;;) {
+      found[at] = entry;
       const change = table.narrow(entry, alive, gone, words);
       if ((change & 2) !== 0 && at > from) this.#credit(gone, words, at - from);
       if ((change & 1) === 0) return;

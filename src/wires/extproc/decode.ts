@@ -1,5 +1,6 @@
 import { Reader, WIRE } from "../../base/grpc/protobuf.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
+import { HeaderNames, type Texts } from "./header-names.ts";
 import type { ProcessingRequest, ProtocolConfig, RequestKind } from "./messages.ts";
 
 // Tags are field number << 3 | wire type. A known field with another wire type counts as unknown. The decoder skips unknown
@@ -27,6 +28,9 @@ const KINDS: readonly RequestKind[] = [
 
 /** The largest header map, in bytes, that is turned into one string. */
 const BLOCK_LIMIT = 4096;
+
+/** The streams of one thread repeat the same names. */
+const NAMES = new HeaderNames();
 
 const NO_BODY = new Uint8Array(0);
 
@@ -116,7 +120,7 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
       const behind = start + length;
       reader.position = behind;
       if (tag === LEN_1) {
-        key = texts.at(start, behind);
+        key = texts.nameAt(start, behind);
       } else if (tag === LEN_2) {
         from = start;
         to = behind;
@@ -129,7 +133,7 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
     }
   }
   reader.end = outer;
-  headers.add(key, rawTo > rawFrom ? texts.at(rawFrom, rawTo) : texts.at(from, to));
+  headers.append(key, rawTo > rawFrom ? texts.at(rawFrom, rawTo) : texts.at(from, to));
 }
 
 /**
@@ -137,7 +141,7 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
  * of it. That takes 0.4 us for 14 headers, against 1.6 us when each is made from the bytes. A substring may keep the whole
  * string alive. So for a large map, each text is made from the bytes.
  */
-class HeaderTexts {
+class HeaderTexts implements Texts {
   readonly #bytes: Buffer;
   readonly #base: number;
   readonly #block: string | undefined;
@@ -148,6 +152,11 @@ class HeaderTexts {
     this.#base = reader.position;
     this.#block =
       reader.end - this.#base <= BLOCK_LIMIT ? this.#bytes.toString("latin1", this.#base, reader.end) : undefined;
+  }
+
+  /** The text in bytes [from, to) of the message, as the name of a header. */
+  nameAt(from: number, to: number): string {
+    return NAMES.at(this.#bytes, from, to, this);
   }
 
   /** The text in bytes [from, to) of the message. */

@@ -1,7 +1,7 @@
 import { prependPrefix } from "../../base/grpc/frames.ts";
 import type { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
-import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
+import type { CommonReply, EncodedStruct, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
 import { writeStruct } from "./metadata.ts";
 
 // Tags: field number << 3 | wire type. The writer works back to front, so every function writes the last field first.
@@ -35,7 +35,7 @@ export function encodeHeadersReply(writer: Writer, phase: Phase, reply: CommonRe
 export function encodeTrailersReply(
   writer: Writer,
   phase: Phase,
-  changes: HeaderChanges & { readonly dynamicMetadata?: Struct | undefined },
+  changes: HeaderChanges & { readonly dynamicMetadata?: Struct | EncodedStruct | undefined },
 ): Uint8Array {
   writer.begin();
   writeMetadata(writer, changes.dynamicMetadata);
@@ -80,7 +80,7 @@ export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uin
 }
 
 /** Writes the field `dynamic_metadata`; writes nothing without metadata. */
-function writeMetadata(writer: Writer, metadata: Struct | undefined): void {
+function writeMetadata(writer: Writer, metadata: Struct | EncodedStruct | undefined): void {
   if (metadata === undefined) return;
   const mark = writer.length;
   writeStruct(writer, metadata);
@@ -133,12 +133,9 @@ function writeText(writer: Writer, tag: number, text: string): void {
   writer.close(tag, mark);
 }
 
-/**
- * The message with its gRPC prefix.
- * @param following number of body bytes of the message that the caller sends right behind, without a copy
- */
-function finishFramed(writer: Writer, following = 0): Uint8Array {
-  prependPrefix(writer, following);
+/** The message with its gRPC prefix. */
+function finishFramed(writer: Writer): Uint8Array {
+  prependPrefix(writer);
   return writer.finish();
 }
 
@@ -147,12 +144,9 @@ const BODY_RESPONSE = { request: 0x1a, response: 0x22 } as const;
 /** The most body bytes in one reply: some deployments cap messages at 64 KiB (envoy-data-plane 1.4(7), E-18). */
 export const MAX_BODY_CHUNK = 62_000;
 
-/** A body up to this size is copied behind its header, so one write is enough. A longer body is sent without a copy. */
-const COPY_LIMIT = 8 * 1024;
-
 /**
- * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each. An empty body is one empty reply. Only short
- * bodies are copied. FULL_DUPLEX_STREAMED needs this form of reply, and no other mode allows it.
+ * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each. An empty body is one empty reply. The writer gets
+ * no copy of the body. FULL_DUPLEX_STREAMED needs this form of reply, and no other mode allows it.
  * @param pieces the bytes in order, cut anywhere
  * @param endOfStream sets the flag on the last reply; legal only after the proxy has set it in this direction
  * @param metadata dynamic metadata on the last reply
@@ -164,7 +158,7 @@ export function sendBody(
   phase: Phase,
   pieces: readonly Uint8Array[],
   endOfStream: boolean,
-  metadata?: Struct,
+  metadata?: Struct | EncodedStruct,
 ): boolean {
   let left = 0;
   for (const piece of pieces) left += piece.length;
@@ -176,15 +170,12 @@ export function sendBody(
     left -= size;
     const end = endOfStream && left === 0;
     const extra = left === 0 ? metadata : undefined;
-    writer.begin();
-    const copy = size <= COPY_LIMIT ? writer.space(size) : undefined;
-    writable = copy === undefined ? stream.sendFramed(encodeChunkHeader(writer, phase, size, size, end, extra)) : true;
+    writeChunkHeader(writer, phase, size, end, extra);
+    writable = writer.sendTo(stream);
     for (let rest = size; rest > 0; ) {
       const piece = pieces[index]!;
       const taken = Math.min(rest, piece.length - at);
-      const part = taken === piece.length ? piece : piece.subarray(at, at + taken);
-      if (copy !== undefined) copy.set(part, size - rest);
-      else if (taken > 0) writable = stream.sendFramed(part);
+      if (taken > 0) writable = stream.sendFramed(piece, at, at + taken);
       rest -= taken;
       at += taken;
       if (at === piece.length) {
@@ -192,7 +183,6 @@ export function sendBody(
         at = 0;
       }
     }
-    if (copy !== undefined) writable = stream.sendFramed(encodeChunkHeader(writer, phase, size, 0, end, extra));
   } while (left > 0);
   return writable;
 }
@@ -200,7 +190,7 @@ export function sendBody(
 /**
  * Sends one `body` reply: the whole body of the mode BUFFERED, with the other changes that this reply may make. Without bytes
  * the received body stays unchanged. That is also the reply to a chunk in the mode STREAMED.
- * @param pieces the bytes in order, cut anywhere; copied only when they are few
+ * @param pieces the bytes in order, cut anywhere
  * @returns false when the caller must wait for `whenWritable` before it sends more
  */
 export function sendWholeBody(
@@ -212,37 +202,35 @@ export function sendWholeBody(
 ): boolean {
   let size = 0;
   for (const piece of pieces) size += piece.length;
-  const following = size > COPY_LIMIT ? size : 0;
   writer.begin();
   if (size > 0) {
-    if (following === 0) writer.bytes(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
     writer.varint(size);
     writer.byte(LEN_1);
-    writer.close(LEN_3, 0, following);
+    writer.close(LEN_3, 0, size);
   }
   writeChanges(writer, reply);
-  writer.close(LEN_1, 0, following);
-  writer.close(BODY_RESPONSE[phase], 0, following);
+  writer.close(LEN_1, 0, size);
+  writer.close(BODY_RESPONSE[phase], 0, size);
   writeMetadata(writer, reply.dynamicMetadata);
-  let writable = stream.sendFramed(finishFramed(writer, following));
-  if (following > 0) for (const piece of pieces) writable = stream.sendFramed(piece);
+  prependPrefix(writer, size);
+  let writable = writer.sendTo(stream);
+  for (const piece of pieces) if (piece.length > 0) writable = stream.sendFramed(piece);
   return writable;
 }
 
 /**
- * The part of a message in front of the body bytes of a chunk. Flag and metadata come before the body, against the order of the
- * field numbers (decoders must accept any order). So the body is last in the message and needs no copy.
- * @param size body bytes in this reply
- * @param following how many of them the caller sends behind the message; the writer already holds the others
+ * Writes the part of a message in front of the body bytes of a chunk. Flag and metadata come before the body, against the order of
+ * the field numbers (decoders must accept any order). So the body is last in the message and needs no copy.
+ * @param size body bytes in this reply, which the caller sends behind the message
  */
-function encodeChunkHeader(
+function writeChunkHeader(
   writer: Writer,
   phase: Phase,
   size: number,
-  following: number,
   endOfStream: boolean,
-  metadata: Struct | undefined,
-): Uint8Array {
+  metadata: Struct | EncodedStruct | undefined,
+): void {
+  writer.begin();
   if (size > 0) {
     writer.varint(size);
     writer.byte(LEN_1);
@@ -251,10 +239,10 @@ function encodeChunkHeader(
     writer.byte(1);
     writer.byte(VARINT_2);
   }
-  writer.close(LEN_3, 0, following);
-  writer.close(LEN_3, 0, following);
-  writer.close(LEN_1, 0, following);
-  writer.close(BODY_RESPONSE[phase], 0, following);
+  writer.close(LEN_3, 0, size);
+  writer.close(LEN_3, 0, size);
+  writer.close(LEN_1, 0, size);
+  writer.close(BODY_RESPONSE[phase], 0, size);
   if (metadata !== undefined) writeMetadata(writer, metadata);
-  return finishFramed(writer, following);
+  prependPrefix(writer, size);
 }

@@ -55,6 +55,16 @@ export interface Struct {
   readonly [key: string]: StructValue;
 }
 
+/** A struct that is encoded once and sent many times. */
+export class EncodedStruct {
+  /** The encoded fields of the struct. */
+  readonly fields: Uint8Array;
+
+  constructor(fields: Uint8Array) {
+    this.fields = fields;
+  }
+}
+
 /** Which direction of the exchange a reply answers. */
 export type Phase = "request" | "response";
 
@@ -72,7 +82,7 @@ export interface CommonReply extends HeaderChanges {
   /** Asks Envoy to choose the route again. Envoy obeys only next to a header change, and not in the response phase. */
   readonly clearRouteCache?: boolean | undefined;
   /** By namespace. Envoy requires a struct for each; v0.3 without a namespace wrote a string at the top level. */
-  readonly dynamicMetadata?: Struct | undefined;
+  readonly dynamicMetadata?: Struct | EncodedStruct | undefined;
 }
 
 /** An answer in place of the model server's answer. */

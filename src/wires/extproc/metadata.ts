@@ -1,6 +1,6 @@
-import { Reader, type Writer } from "../../base/grpc/protobuf.ts";
+import { Reader, Writer } from "../../base/grpc/protobuf.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import type { ProcessingRequest, Struct, StructValue } from "./messages.ts";
+import { EncodedStruct, type ProcessingRequest, type Struct, type StructValue } from "./messages.ts";
 
 // Tags: field number << 3 | wire type. A map entry is a message with key (1) and value (2). A Struct's fields, a map entry's
 // key and a ListValue's values are all field 1.
@@ -200,7 +200,11 @@ function listAt(reader: Reader, depth: number): StructValue[] {
  * Encodes the fields of a `google.protobuf.Struct`, in the order of its keys. The caller closes the field that contains the
  * struct.
  */
-export function writeStruct(writer: Writer, struct: Struct): void {
+export function writeStruct(writer: Writer, struct: Struct | EncodedStruct): void {
+  if (struct instanceof EncodedStruct) {
+    writer.bytes(struct.fields);
+    return;
+  }
   const keys = Object.keys(struct);
   for (let at = keys.length - 1; at >= 0; at--) {
     const key = keys[at]!;
@@ -212,6 +216,17 @@ export function writeStruct(writer: Writer, struct: Struct): void {
     writer.close(LEN_1, name);
     writer.close(LEN_1, entry);
   }
+}
+
+/** One thread encodes one struct after the other. */
+const WRITER = new Writer();
+
+/** Encodes a struct that is sent many times. */
+export function encodedStruct(struct: Struct): EncodedStruct {
+  WRITER.begin();
+  writeStruct(WRITER, struct);
+  // A copy: kept for long, a view would keep the slab of the writer alive.
+  return new EncodedStruct(Uint8Array.from(WRITER.finish()));
 }
 
 /** Encodes a `google.protobuf.Value`. */

@@ -10,7 +10,7 @@ import {
   sendBody,
   sendWholeBody,
 } from "./encode.ts";
-import type { CommonReply, HeaderChanges, Phase, Struct } from "./messages.ts";
+import type { CommonReply, EncodedStruct, HeaderChanges, Phase, Struct } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** One thread encodes the replies one after the other, so all streams share one buffer for writing. */
@@ -74,7 +74,7 @@ export class Replies {
   }
 
   /** The reply to trailers. */
-  trailers(phase: Phase, metadata?: Struct): void {
+  trailers(phase: Phase, metadata?: Struct | EncodedStruct): void {
     this.#send(encodeTrailersReply(WRITER, phase, metadata === undefined ? NO_CHANGES : { dynamicMetadata: metadata }));
   }
 

@@ -2,10 +2,11 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, Exchange, Routed } from "../../picker/exchange/wire.ts";
 import { requestMutation } from "./header-mutation.ts";
-import { BODY_MODE, type CommonReply, type ProcessingRequest, type Struct, type StructValue } from "./messages.ts";
+import { BODY_MODE, type CommonReply, type ProcessingRequest } from "./messages.ts";
 import { sourceAddressOf } from "./metadata.ts";
 import type { Notices } from "./notices.ts";
 import type { Replies } from "./replies.ts";
+import type { RouteMetadata } from "./route-metadata.ts";
 import { SubsetHints } from "./subset-hint.ts";
 import { isBuffered, type WireOptions } from "./wire-options.ts";
 
@@ -22,6 +23,7 @@ export class RequestPhase {
   readonly #replies: Replies;
   readonly #options: WireOptions;
   readonly #notices: Notices;
+  readonly #metadata: RouteMetadata;
   readonly #hints: SubsetHints;
   #mode: number = BODY_MODE.fullDuplexStreamed;
   #headers: HeaderList | undefined;
@@ -42,11 +44,16 @@ export class RequestPhase {
   /** The decision used the headers alone: no request was read, so the reply echoes no headers (epp-protocol 3.2). */
   #unread = false;
 
-  constructor(exchange: Exchange, replies: Replies, options: WireOptions, notices: Notices) {
+  constructor(
+    exchange: Exchange,
+    replies: Replies,
+    { options, notices, metadata }: { options: WireOptions; notices: Notices; metadata: RouteMetadata },
+  ) {
     this.#exchange = exchange;
     this.#replies = replies;
     this.#options = options;
     this.#notices = notices;
+    this.#metadata = metadata;
     this.#hints = new SubsetHints(options);
   }
 
@@ -170,7 +177,7 @@ export class RequestPhase {
 
   /** When a proxy buffers and sends trailers without a body, only metadata can carry the destination. */
   #replyToTrailers(routed: Routed): void {
-    this.#replies.trailers("request", routeMetadata(routed, destinationOf(routed, this.#options), this.#options));
+    this.#replies.trailers("request", this.#metadata.of(routed, destinationOf(routed, this.#options)));
     this.#trailers = "answered";
     this.#routed = true;
   }
@@ -195,7 +202,7 @@ export class RequestPhase {
       remove,
       literalAppendAction,
       clearRouteCache: true,
-      dynamicMetadata: routeMetadata(routed, destination, this.#options),
+      dynamicMetadata: this.#metadata.of(routed, destination),
     };
   }
 
@@ -229,33 +236,10 @@ function isTunnel(headers: HeaderList): boolean {
   return (upgrade !== undefined && !/^(h2c)?$/i.test(upgrade)) || headers.get(":method") === "CONNECT";
 }
 
-/** The key that v0.3 specifies for the one fallback endpoint (epp-protocol 7.2). */
-const FALLBACK_KEY = "x-gateway-destination-endpoint-fallback";
-
-/** The key for the scores of all endpoints (epp-protocol 3.6). */
-const SCORES_KEY = "x-gateway-destination-endpoint-scores";
-
-type Entries = { [key: string]: StructValue };
-
 /** The value of the destination: one endpoint, or all offered endpoints, primary first, comma-separated (epp-protocol 7). */
 function destinationOf({ endpoints, offered }: Routed, { fallbackMode }: WireOptions): string {
   let text = endpoints[0]!.hostPort;
   if (fallbackMode !== "list") return text;
   for (let i = 1; i < offered && i < endpoints.length; i++) text += `,${endpoints[i]!.hostPort}`;
   return text;
-}
-
-/**
- * The dynamic metadata of a routed request: the entries of plugins, by namespace, and sluice's entries in the namespace of the
- * destination. No plugin can replace sluice's entries. Source: epp-protocol 3.6, E-40, E-44, E-46 to E-48.
- */
-function routeMetadata(routed: Routed, destination: string, options: WireOptions): Struct {
-  const { destinationKey: key, destinationNamespace: namespace } = options;
-  const own: Entries = { [key]: destination };
-  const fallback = options.fallbackMode === "legacy-key" && routed.offered > 1 ? routed.endpoints[1] : undefined;
-  if (fallback !== undefined) own[FALLBACK_KEY] = fallback.hostPort;
-  if (routed.scores !== undefined) own[SCORES_KEY] = routed.scores;
-  const { metadata } = routed;
-  if (metadata === undefined) return namespace === "" ? own : { [namespace]: own };
-  return namespace === "" ? { ...metadata, ...own } : { ...metadata, [namespace]: { ...metadata[namespace], ...own } };
 }

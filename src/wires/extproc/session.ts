@@ -9,6 +9,7 @@ import type { Notices } from "./notices.ts";
 import { HOLD, ReadGate, Replies } from "./replies.ts";
 import { type Pending, RequestPhase } from "./request-phase.ts";
 import { ResponsePhase } from "./response-phase.ts";
+import { RouteMetadata } from "./route-metadata.ts";
 import { bodyModesOf, type WireOptions } from "./wire-options.ts";
 
 /** The gRPC statuses with which a session ends. */
@@ -45,14 +46,15 @@ export class Session implements GrpcStreamEvents, Wire {
   /** Runs while a proxy with a reply timeout waits for a decision. */
   #patience: Timer | undefined;
 
-  constructor(stream: GrpcStream, options: SessionOptions) {
+  /** @param metadata serves all sessions with these options */
+  constructor(stream: GrpcStream, options: SessionOptions, metadata: RouteMetadata = new RouteMetadata(options.wire)) {
     const { wire, notices } = options;
     this.#stream = stream;
     this.#options = options;
     this.#gate = new ReadGate(stream);
     this.#replies = new Replies(stream, this.#gate, wire);
     this.#exchange = options.openExchange(this);
-    this.#request = new RequestPhase(this.#exchange, this.#replies, wire, notices);
+    this.#request = new RequestPhase(this.#exchange, this.#replies, { options: wire, notices, metadata });
     this.#response = new ResponsePhase(this.#exchange, this.#replies, wire, notices);
   }
 
@@ -235,5 +237,6 @@ export class Session implements GrpcStreamEvents, Wire {
 
 /** Accepts a `Process` stream: one session for each. */
 export function processHandler(options: SessionOptions): GrpcHandler {
-  return (stream) => new Session(stream, options);
+  const metadata = new RouteMetadata(options.wire);
+  return (stream) => new Session(stream, options, metadata);
 }

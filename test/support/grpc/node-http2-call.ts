@@ -125,8 +125,9 @@ export class Http2Call implements GrpcStream {
     return this.sendFramed(frameMessage(message));
   }
 
-  sendFramed(bytes: Uint8Array): boolean {
+  sendFramed(range: Uint8Array, from = 0, to: number = range.length): boolean {
     if (this.#ended || this.#closed) return true;
+    const bytes = range.subarray(from, to);
     this.#outbox.push(bytes);
     this.#outboxBytes += bytes.length;
     if (!this.#pumping && !this.#flushScheduled) {

@@ -462,6 +462,9 @@ describe("an HTTP/2 connection: the windows it respects", () => {
     return { peer, calls };
   }
 
+  const dataOf = (peer: H2Peer): Buffer =>
+    Buffer.concat(peer.frames().flatMap(({ type, payload }) => (type === FRAME.data ? [payload] : [])));
+
   it("sends no more than a stream's window, and the rest when it opens", () => {
     const { peer, calls } = sender();
     peer.feed(open(1));
@@ -545,6 +548,24 @@ describe("an HTTP/2 connection: the windows it respects", () => {
     peer.drainSocket();
     expect(writable).toEqual(["call 0", "call 1"]);
     expect(dataBytes(peer)).toBe(written * 10_005);
+  });
+
+  it.each([
+    { size: 8192, copied: true },
+    { size: 8193, copied: false },
+  ])("sends ranges: of $size bytes that wait for the window, copied: $copied", ({ size, copied }) => {
+    const { peer, calls } = sender();
+    peer.feed(frame(FRAME.settings, 0, 0, setting(SETTING.initialWindowSize, 10)), open(1));
+    const large = Buffer.alloc(100_000, "abcdefghijk");
+    const expected = Buffer.from(large.subarray(7, 7 + 10 + size));
+    calls[0]!.sendFramed(large, 7, 7 + 10 + size);
+    expect(dataOf(peer)).toEqual(expected.subarray(0, 10));
+    large.fill("-");
+    peer.feed(frame(FRAME.windowUpdate, 0, 1, u32(1 << 20)));
+    expect(dataOf(peer)).toEqual(copied ? expected.subarray(10) : Buffer.alloc(size, "-"));
+    calls[0]!.sendFramed(large, 0, 0);
+    calls[0]!.sendFramed(large, 99_990);
+    expect(dataOf(peer)).toEqual(Buffer.alloc(10, "-"));
   });
 
   it("forgets what a stream had queued when it is reset", () => {

@@ -14,6 +14,14 @@ const VISIT = 256;
 
 const NO_PIECES: Uint8Array[] = [];
 
+/** Bytes. A piece up to this size is copied before it waits, because it would keep a much larger buffer alive. */
+const COPY_LIMIT = 8 * 1024;
+
+function ownPiece(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  const piece = bytes.subarray(from, to);
+  return to - from > COPY_LIMIT ? piece : Uint8Array.prototype.slice.call(piece);
+}
+
 /** The sending half of a stream as flow control sees it. Only `Outflow` changes the fields. */
 export interface Sender {
   readonly id: number;
@@ -65,20 +73,20 @@ export class Outflow {
   }
 
   /**
-   * Sends or queues bytes.
+   * Sends or queues `bytes[from, to)`.
    * @returns false when the stream's queue has become long
    */
-  send(sender: Sender, bytes: Uint8Array): boolean {
-    let taken = 0;
+  send(sender: Sender, bytes: Uint8Array, from: number, to: number): boolean {
+    let at = from;
     if (sender.queued === 0 && !this.#writer.blocked) {
-      taken = this.#write(sender, bytes, 0);
-      if (taken === bytes.length) return true;
+      at += this.#write(sender, bytes, from, to);
+      if (at === to) return true;
     }
     sender.queue ??= [];
-    sender.queue.push(bytes);
+    sender.queue.push(ownPiece(bytes, at, to));
     const waits = sender.queued > 0;
-    if (!waits) sender.queueAt = taken;
-    sender.queued += bytes.length - taken;
+    if (!waits) sender.queueAt = 0;
+    sender.queued += to - at;
     if (!waits) this.#await(sender);
     return sender.queued < QUEUE_MARK;
   }
@@ -183,7 +191,7 @@ export class Outflow {
     let done = 0;
     while (done < queue.length && written < QUANTUM) {
       const piece = queue[done]!;
-      const taken = this.#write(sender, piece, sender.queueAt);
+      const taken = this.#write(sender, piece, sender.queueAt, piece.length);
       written += taken;
       sender.queued -= taken;
       sender.queueAt += taken;
@@ -199,14 +207,14 @@ export class Outflow {
     return written;
   }
 
-  /** Writes as many of `bytes`, from `from` on, as the windows and the socket allow. */
-  #write(sender: Sender, bytes: Uint8Array, from: number): number {
+  /** Writes as many of `bytes[from, to)` as the windows and the socket allow. */
+  #write(sender: Sender, bytes: Uint8Array, from: number, to: number): number {
     const writer = this.#writer;
     if (!sender.responded) {
       sender.responded = true;
       writer.frame(FRAME.headers, FLAG.endHeaders, sender.id, RESPONSE_BLOCK);
     }
-    let allowed = bytes.length - from;
+    let allowed = to - from;
     const window = this.#windowOf(sender);
     if (allowed > window) allowed = window;
     if (allowed > this.#window) allowed = this.#window;

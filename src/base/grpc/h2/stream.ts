@@ -90,10 +90,10 @@ export class H2Stream implements GrpcStream, Sender {
     return this.sendFramed(message);
   }
 
-  sendFramed(bytes: Uint8Array): boolean {
+  sendFramed(bytes: Uint8Array, from = 0, to: number = bytes.length): boolean {
     if (this.#ended || this.#closed) return true;
     this.#owner.touch();
-    return this.#owner.outflow.send(this, bytes);
+    return this.#owner.outflow.send(this, bytes, from, to);
   }
 
   whenWritable(callback: () => void): void {

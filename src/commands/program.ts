@@ -3,7 +3,11 @@
  * ask for it to see whether sluice is there.
  */
 import { VERSION } from "../base/process/version.ts";
+import { keepCompiled } from "./compile-cache.ts";
 
 const args = process.argv.slice(2);
 if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) process.stdout.write(`${VERSION}\n`);
-else await (await import("./command-line.ts")).runCommandLine(args);
+else {
+  keepCompiled(process.env);
+  await (await import("./command-line.ts")).runCommandLine(args);
+}

@@ -1,14 +1,136 @@
-/** Builds `dist/` for the npm package: Node strips no types below node_modules. */
+/**
+ * Builds `dist/` for the npm package: Node strips no types below node_modules, and a start from a thousand small files takes two to
+ * three times the CPU time of a start from some dozens (docs/adr/0029-a-bundled-package.md). The commands and what applications import are
+ * entries of one bundle, so they share one instance of every module.
+ */
 import { execFileSync } from "node:child_process";
-import { copyFileSync, readdirSync, rmSync } from "node:fs";
-import { join, sep } from "node:path";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, sep } from "node:path";
+import { type Plugin, RolldownMagicString, rolldown } from "rolldown";
 
 const root = join(import.meta.dirname, "..");
-rmSync(join(root, "dist"), { recursive: true, force: true });
-execFileSync(join(root, "node_modules", ".bin", "tsc"), ["-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
-// Whatever the sources read beside themselves at run time lies beside the built files too.
-const assets = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter((name) =>
+const src = join(root, "src");
+const dist = join(root, "dist");
+
+/** The files that package.json names, below src/ and below dist/. */
+const ENTRIES = ["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"];
+
+/**
+ * What stays a dependency: OpenTelemetry, whose API has to be the copy of the application and whose exporter is loaded only with tracing;
+ * the client of Pub/Sub, which users install beside sluice; uPlot, whose files go into reports as they are.
+ */
+const EXTERNAL = [/^node:/, /^@opentelemetry\//, /^@google-cloud\//, /^uplot\b/];
+
+/**
+ * Modules find files beside themselves, and each other, by `import.meta`. In a bundle that is the place of a chunk. Every chunk with
+ * such a module lies one folder below dist/, so the place of the module is found from there.
+ */
+const places: Plugin = {
+  name: "places of modules",
+  transform(code, id) {
+    if (!id.startsWith(src + sep) || !code.includes("import.meta.")) return undefined;
+    const file = JSON.stringify(`../${relative(src, id).split(sep).join("/").replace(/\.ts$/, ".js")}`);
+    const text = new RolldownMagicString(code, { filename: id });
+    for (const { 0: found, index } of code.matchAll(/\bimport\.meta\.(?:url|dirname)\b/g)) {
+      const url = `new URL(${file}, import.meta.url)`;
+      const place = found.endsWith("url")
+        ? `${url}.href`
+        : `process.getBuiltinModule("node:url").fileURLToPath(new URL(".", ${url}))`;
+      text.overwrite(index, index + found.length, place);
+    }
+    return { code: text.toString(), map: text.generateMap({ hires: true, source: id }).toString() };
+  },
+  generateBundle(_, bundle) {
+    for (const chunk of Object.values(bundle))
+      if (chunk.type === "chunk" && /\bimport\.meta\b/.test(chunk.code) && chunk.fileName.split("/").length !== 2)
+        throw new Error(`${chunk.fileName} uses import.meta and is not one folder below dist/`);
+  },
+};
+
+rmSync(dist, { recursive: true, force: true });
+const tsc = join(root, "node_modules", ".bin", "tsc");
+execFileSync(tsc, ["-p", "tsconfig.build.json", "--emitDeclarationOnly"], { cwd: root, stdio: "inherit" });
+
+const bundle = await rolldown({
+  input: Object.fromEntries(ENTRIES.map((entry) => [entry, join(src, `${entry}.ts`)])),
+  cwd: root,
+  platform: "node",
+  external: EXTERNAL,
+  plugins: [places],
+  onLog(level, log, print) {
+    // Whatever the bundler is not sure of is a mistake here.
+    if (level === "warn") throw new Error(log.message);
+    print(level, log);
+  },
+});
+const { output } = await bundle.write({
+  dir: dist,
+  format: "esm",
+  // With the places in the sources and without their text, which the repository has.
+  sourcemap: true,
+  sourcemapExcludeSources: true,
+  entryFileNames: "[name].js",
+  // Without a hash, a new release overwrites the files of the old one in the compile cache.
+  chunkFileNames: "chunks/[name].js",
+});
+await bundle.close();
+
+// Whatever the sources read beside themselves at run time lies at the same place in dist/.
+const assets = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((name) =>
   /\.(html|css|js|lua)$/.test(name),
 );
-for (const asset of assets) copyFileSync(join(root, "src", asset), join(root, "dist", asset));
-console.log(`dist: built, ${assets.map((name) => name.split(sep).join("/")).join(", ")} copied`);
+for (const asset of assets) {
+  mkdirSync(join(dist, dirname(asset)), { recursive: true });
+  copyFileSync(join(src, asset), join(dist, asset));
+}
+
+/** The folders of the packages of which something is in the bundle, by name. */
+const packages = new Map<string, string>();
+for (const chunk of output) {
+  if (chunk.type !== "chunk") continue;
+  for (const module of Object.keys(chunk.modules)) {
+    const [, folder, name] = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(module.split(sep).join("/")) ?? [];
+    if (folder !== undefined && name !== undefined) packages.set(name, folder);
+  }
+}
+
+/** Whose MIT licence it is, of packages that have no file with it. */
+const MIT_HOLDERS: Readonly<Record<string, string>> = { "@redis/client": "Copyright (c) 2022-2023, Redis, inc." };
+const MIT = `Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files
+(the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge,
+publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so,
+subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF
+MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR
+ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH
+THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;
+
+/** The notice of a package that its licence asks for. @throws Error when its licence has no text */
+function notice(name: string, folder: string): string {
+  const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
+    readonly version: string;
+    readonly license: string;
+  };
+  const file = readdirSync(folder).find((found) => /^licen[cs]e/i.test(found));
+  const holder = MIT_HOLDERS[name];
+  if (file === undefined && license === "MIT" && holder !== undefined)
+    return `${name} ${version} (MIT)\n\nMIT License\n\n${holder}\n\n${MIT}\n`;
+  if (file === undefined) throw new Error(`${name} ${version} (${license}) has no file with its licence`);
+  return `${name} ${version} (${license})\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+}
+const notices = [...packages].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, folder]) => notice(name, folder));
+writeFileSync(
+  join(dist, "THIRD-PARTY-LICENSES.txt"),
+  `The files in this folder contain code of these packages.\n\n${notices.join(`\n${"-".repeat(80)}\n\n`)}`,
+);
+for (const entry of ENTRIES)
+  for (const end of [".js", ".d.ts"])
+    if (!existsSync(join(dist, `${entry}${end}`))) throw new Error(`dist/${entry}${end} was not built`);
+
+const chunks = output.filter(({ type }) => type === "chunk").length;
+console.log(
+  `dist: ${chunks} files of code, ${assets.length} files that they read, notices of ${packages.size} packages`,
+);

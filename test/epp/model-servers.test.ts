@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { realClock } from "../../src/base/clock/real.ts";
-import { selfSignedPair } from "../../src/base/grpc/tls.ts";
+import { selfSignedPair } from "../../src/base/grpc/self-signed.ts";
 import type { PoolView } from "../../src/pool/endpoints/view.ts";
 import { getJson } from "../support/client.ts";
 import { type BareEpp, ExtProcClient, route, startBareEpp } from "../support/epp-process.ts";

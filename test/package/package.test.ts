@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import {
   copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -71,10 +72,11 @@ describe("the packed package, installed elsewhere", () => {
       .split("\n");
     for (const wanted of [
       "commands/main.js",
-      "commands/program.js",
+      "chunks/program.js",
       "base/plugin/index.js",
       "base/plugin/index.d.ts",
       "wires/admin/page.html",
+      "THIRD-PARTY-LICENSES.txt",
     ])
       expect(files).toContain(`package/dist/${wanted}`);
     expect(scripts).not.toEqual([]);
@@ -89,31 +91,47 @@ describe("the packed package, installed elsewhere", () => {
     expect(files.filter((file) => /\.(test|cases)\.|(?<!\.d)\.ts$/.test(file))).toEqual([]);
   });
 
-  it("loads every Lua script from beside the module that runs it", async () => {
+  it("finds every file that its code reads beside itself", () => {
+    const chunks = join(home, "node_modules", "sluice", "dist", "chunks");
+    const script = `
+      import fs, { readdirSync } from "node:fs";
+      import { syncBuiltinESMExports } from "node:module";
+      const read = fs.readFileSync;
+      fs.readFileSync = (path, ...rest) => (process.stderr.write(path + "\\n"), read(path, ...rest));
+      syncBuiltinESMExports();
+      // The chunk of the command line reads these: it shall do no more than that.
+      process.argv = ["node", "sluice", "--version"];
+      for (const file of readdirSync(process.env.CHUNKS)) if (file.endsWith(".js")) await import(process.env.CHUNKS + "/" + file);`;
+    const args = ["--input-type=module", "-e", script];
+    const env = { ...process.env, CHUNKS: chunks };
+    const { status, stderr } = spawnSync(process.execPath, args, {
+      env,
+      encoding: "utf8",
+      timeout: fixedLimit(60_000),
+    });
+    expect(status, stderr).toBe(0);
+    for (const file of [...scripts, "wires/admin/page.html"])
+      expect(stderr.split("\n").filter((path) => path.endsWith(`/sluice/dist/${file}`))).not.toEqual([]);
+  });
+
+  it("has the licences of all packages whose code it has, and needs none of them", () => {
     const dist = join(home, "node_modules", "sluice", "dist");
-    const modules = [
-      "async/brokers/redis-sortedset/scripts.js",
-      "async/brokers/redis-pubsub/retry-set.js",
-      "async/gates/quota-store.js",
-      "picker/limits/shared-limits.js",
-    ];
-    const sources: string[] = [];
-    for (const module of modules)
-      for (const found of Object.values((await import(join(dist, module))) as Record<string, unknown>).flat())
-        if (typeof found === "object" && found !== null && "source" in found) sources.push(String(found.source));
-    for (const script of scripts) {
-      const text = readFileSync(join(ROOT, "src", script), "utf8");
-      expect(
-        sources.some((source) => source.includes(text)),
-        script,
-      ).toBe(true);
-    }
+    const licences = readFileSync(join(dist, "THIRD-PARTY-LICENSES.txt"), "utf8");
+    const packages = licences.split(/\n-{80}\n/).map((notice) => {
+      const [, name, text] = /^(\S+) \d+\.\d+\.\d+ \([\w.-]+\)\n\n(.*)/ms.exec(notice) ?? [];
+      return [notice, name, text] as const;
+    });
+    expect(packages.map(([, name]) => name)).toEqual(expect.arrayContaining(["commander", "undici", "yaml", "zod"]));
+    for (const [, name, text] of packages) expect(text, name).toMatch(/Permission (?:is hereby granted|to use)/);
+    // zod is beside them for the types of plugins.
+    const beside = packages.filter(([, name]) => existsSync(join(home, "node_modules", name!))).map(([, name]) => name);
+    expect(beside).toEqual(["zod"]);
   });
 
   it("says in one line which Node.js it needs where that is too old, and ends with 1", () => {
     const main = join(home, "node_modules", "sluice", "dist", "commands", "main.js");
     // Nothing in it that an old parser does not know, or would have to load first.
-    expect(readFileSync(main, "utf8")).not.toMatch(/^import |^export (?!\{\};)|\bawait\b|\?\.|\?\?|`|=>/m);
+    expect(readFileSync(main, "utf8")).not.toMatch(/^import |^export (?!\{\s*\};)|\bawait\b|\?\.|\?\?|`|=>/m);
     const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '24.14.9' } })";
     const pretending: [string, string[]] = [process.execPath, ["--import", `data:text/javascript,${old}`]];
     const installed = ["/usr/bin/node", "/usr/local/bin/node"]

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { realClock } from "../../src/base/clock/real.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
-import { selfSignedPair } from "../../src/base/grpc/tls.ts";
+import { selfSignedPair } from "../../src/base/grpc/self-signed.ts";
 import type { RedisConnection } from "../../src/base/redis/address.ts";
 import { connectRedis, type Redis, type RedisOptions } from "../../src/base/redis/connection.ts";
 import { redisScript } from "../../src/base/redis/script.ts";

@@ -1,7 +1,7 @@
 import { webcrypto } from "node:crypto";
 import type { Extension } from "@peculiar/x509";
-import { realClock } from "../../src/base/clock/real.ts";
-import { selfSignedPair, type TlsPair } from "../../src/base/grpc/tls.ts";
+import type { TlsPair } from "../../src/base/grpc/tls.ts";
+import { loadX509 } from "./x509.ts";
 
 /** An authority, and what it has signed. */
 export interface ClientAuthority {
@@ -13,9 +13,7 @@ export interface ClientAuthority {
 
 /** Makes a fresh authority that signs a certificate for a client and one for a server. */
 export async function clientAuthority(): Promise<ClientAuthority> {
-  // The library cannot be loaded by itself; whoever makes a self-signed pair has loaded it.
-  await selfSignedPair(realClock);
-  const x509 = await import("@peculiar/x509");
+  const x509 = await loadX509();
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const generate = () => webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const caKeys = await generate();

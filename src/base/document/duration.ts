@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { SluiceError } from "../inference/errors.ts";
 
 /** Milliseconds per unit. Both spellings of micro: U+00B5 and U+03BC. */
@@ -37,34 +36,9 @@ export function parseDuration(text: string): number {
   return text.startsWith("-") ? -total : total;
 }
 
-/**
- * Schema of a duration in a configuration file: a Go string in, milliseconds out.
- * @param bounds.min smallest value accepted, in milliseconds (default 0: negative ones are refused)
- * @param bounds.moreThan the value must be above this, in milliseconds
- */
-export function duration(bounds: { readonly min?: number; readonly moreThan?: number } = {}) {
-  const min = bounds.min ?? 0;
-  return z
-    .string({
-      error: ({ input }) => (input === undefined ? undefined : `expected ${EXAMPLE}, got ${JSON.stringify(input)}`),
-    })
-    .transform((text, context) => {
-      let ms: number;
-      try {
-        ms = parseDuration(text);
-      } catch (error) {
-        context.addIssue({ code: "custom", message: (error as SluiceError).message });
-        return z.NEVER;
-      }
-      if (bounds.moreThan !== undefined && ms <= bounds.moreThan)
-        context.addIssue({ code: "custom", message: `must be more than ${bounds.moreThan}ms, got ${text}` });
-      else if (ms < min) context.addIssue({ code: "custom", message: `must be at least ${min}ms, got ${text}` });
-      return ms;
-    });
-}
-
-const EXAMPLE = 'a duration with a unit such as "50ms", "5s" or "1m30s"';
+/** What a message asks for. */
+export const DURATION_EXAMPLE = 'a duration with a unit such as "50ms", "5s" or "1m30s"';
 
 function malformed(text: string): SluiceError {
-  return new SluiceError("DURATION_SYNTAX", `expected ${EXAMPLE}, got ${JSON.stringify(text.slice(0, 80))}`);
+  return new SluiceError("DURATION_SYNTAX", `expected ${DURATION_EXAMPLE}, got ${JSON.stringify(text.slice(0, 80))}`);
 }

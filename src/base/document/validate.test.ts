@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { SluiceError } from "../inference/errors.ts";
 import { formatPath } from "./document.ts";
-import { duration } from "./duration.ts";
+import { duration } from "./duration-schema.ts";
 import { parseDocument, parseDocuments } from "./parse.ts";
 import { quantity } from "./quantity.ts";
 import { check, invalidParts, type Violation, validate } from "./validate.ts";

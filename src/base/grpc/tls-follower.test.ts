@@ -5,7 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
+import { selfSignedPair } from "./self-signed.ts";
+import { loadTlsPair, type TlsPair } from "./tls.ts";
 import { FOLLOWED, TlsFollower } from "./tls-follower.ts";
 
 let root: string;

@@ -1,4 +1,3 @@
-import { X509Certificate } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +8,8 @@ import { GrpcClient } from "../../../test/support/grpc-client.ts";
 import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { healthHandlers, ProcessorHealth } from "./health.ts";
-import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
+import { selfSignedPair } from "./self-signed.ts";
+import { loadCertificates, loadTlsPair, type TlsPair } from "./tls.ts";
 
 const NOW = Date.UTC(2026, 1, 3, 4, 5, 6);
 
@@ -22,31 +22,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => rmSync(directory, { recursive: true }));
-
-describe("the self-signed certificate", () => {
-  it("is valid for ten years from the clock's now and names the organisation", () => {
-    const certificate = new X509Certificate(pair.cert);
-    expect(certificate.subject).toBe("O=Inference Ext");
-    expect(certificate.issuer).toBe("O=Inference Ext");
-    expect(certificate.validFromDate.getTime()).toBe(NOW);
-    expect(certificate.validToDate.getTime()).toBe(NOW + 3650 * 24 * 3600 * 1000);
-    expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
-    expect(certificate.ca).toBe(false);
-    expect(certificate.publicKey.asymmetricKeyDetails).toMatchObject({ namedCurve: "prime256v1" });
-    expect(certificate.verify(certificate.publicKey)).toBe(true);
-  });
-
-  it("leaves nothing of the library's polyfill behind", () => {
-    expect("getMetadata" in Reflect).toBe(false);
-    expect("getOwnMetadata" in Reflect).toBe(false);
-  });
-
-  it("has another key and serial number each time", async () => {
-    const other = await selfSignedPair(new VirtualClock(NOW));
-    expect(new X509Certificate(other.cert).serialNumber).not.toBe(new X509Certificate(pair.cert).serialNumber);
-    expect(other.key).not.toBe(pair.key);
-  });
-});
 
 describe("serving TLS (E-01)", () => {
   async function withServer(body: (port: number) => Promise<void>): Promise<void> {

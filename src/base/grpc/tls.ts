@@ -1,8 +1,7 @@
-import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
-import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { GrpcTls } from "./transport.ts";
 
@@ -10,55 +9,6 @@ import type { GrpcTls } from "./transport.ts";
 export interface TlsPair {
   readonly cert: string;
   readonly key: string;
-}
-
-const TEN_YEARS_MS = 10 * 365 * 24 * 3600 * 1000;
-
-/**
- * A fresh certificate for serving when none is configured: ECDSA P-256, organisation `Inference Ext`, no names, server
- * authentication, ten years from now. Data planes do not verify it. Source: epp-protocol 15.2, which allows ECDSA in place
- * of RSA.
- */
-export async function selfSignedPair(clock: Clock): Promise<TlsPair> {
-  const x509 = await loadX509();
-  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-  const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
-  const now = clock.wall();
-  // A serial number is at most 20 bytes and positive (RFC 5280 4.1.2.2): 128 random bits behind a zero bit.
-  const serial = randomBytes(16);
-  serial[0]! &= 0x7f;
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: serial.toString("hex"),
-    name: "O=Inference Ext",
-    notBefore: new Date(now),
-    notAfter: new Date(now + TEN_YEARS_MS),
-    signingAlgorithm: algorithm,
-    keys,
-    extensions: [
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature | x509.KeyUsageFlags.keyEncipherment, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-    ],
-  });
-  const der = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", keys.privateKey));
-  const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" }).export({ format: "pem", type: "pkcs8" });
-  return { cert: certificate.toString("pem"), key: String(key) };
-}
-
-/**
- * The library, loaded when it is needed (140 ms). While it loads, its dependency container calls two functions of a metadata
- * polyfill, and only for the constructor parameters of classes that have none. This code provides the two functions for that
- * time, so that no polyfill stays in the process.
- */
-async function loadX509(): Promise<typeof import("@peculiar/x509")> {
-  const reflect: Record<string, unknown> = Reflect as unknown as Record<string, unknown>;
-  const lent = ["getMetadata", "getOwnMetadata"].filter((name) => !(name in Reflect));
-  for (const name of lent) reflect[name] = () => undefined;
-  try {
-    return await import("@peculiar/x509");
-  } finally {
-    for (const name of lent) delete reflect[name];
-  }
 }
 
 /**

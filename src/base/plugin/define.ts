@@ -12,7 +12,7 @@ import type {
 } from "./kinds.ts";
 
 /** How plugins take a time in their parameters: a Go duration in, milliseconds out. */
-export { duration } from "../document/duration.ts";
+export { duration } from "../document/duration-schema.ts";
 
 /** The definition that the author of a plugin writes. */
 interface PluginSource<K extends PluginKind, P extends z.ZodType> {

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { type ConfigDocument, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchFile, readDispatchFile, type SectionName } from "../../async/dispatch/config/dispatch-file.ts";
 import { isHttpUrl } from "../../async/dispatch/config/fields.ts";
-import { duration } from "../../base/document/duration.ts";
+import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { checkInert, type FlagRow, type FlagValues, MAX_DURATION, type ParsedFlags } from "../common/go-flags.ts";

@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import type { Clock } from "../../base/clock/clock.ts";
-import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "../../base/grpc/tls.ts";
+import { selfSignedPair } from "../../base/grpc/self-signed.ts";
+import { loadCertificates, loadTlsPair, type TlsPair } from "../../base/grpc/tls.ts";
 import { FOLLOWED, TlsFollower } from "../../base/grpc/tls-follower.ts";
 import type { GrpcTls } from "../../base/grpc/transport.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { duration } from "../../base/document/duration.ts";
+import { duration } from "../../base/document/duration-schema.ts";
 import { didYouMean, nearestFew } from "../../base/document/nearest.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";

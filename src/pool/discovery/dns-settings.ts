@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { duration } from "../../base/document/duration.ts";
+import { duration } from "../../base/document/duration-schema.ts";
 import { splitHostPort } from "../endpoints/address.ts";
 import { exactlyOne, labelsField, modelsField, portField } from "./endpoint-fields.ts";
 

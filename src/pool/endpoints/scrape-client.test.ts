@@ -14,9 +14,11 @@ import { afterEach, describe, expect, it } from "vitest";
 import { deadPort } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
+import { loadX509 } from "../../../test/support/x509.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { selfSignedPair, type TlsPair } from "../../base/grpc/tls.ts";
+import { selfSignedPair } from "../../base/grpc/self-signed.ts";
+import type { TlsPair } from "../../base/grpc/tls.ts";
 import { Collector } from "./collector.ts";
 import { Dialects } from "./dialects/dialects.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
@@ -82,9 +84,7 @@ async function neverAccepting(): Promise<number> {
 
 /** A certificate for an address, signed by itself. */
 async function namedPair(address: string): Promise<TlsPair> {
-  // Loaded by way of the house: on its own the library wants a polyfill.
-  await selfSignedPair(realClock);
-  const x509 = await import("@peculiar/x509");
+  const x509 = await loadX509();
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({

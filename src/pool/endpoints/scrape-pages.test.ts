@@ -8,7 +8,7 @@ import { poll } from "../../../test/support/poll.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { selfSignedPair } from "../../base/grpc/tls.ts";
+import { selfSignedPair } from "../../base/grpc/self-signed.ts";
 import { Collector } from "./collector.ts";
 import { Dialects } from "./dialects/dialects.ts";
 import { EndpointRegistry } from "./registry.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { duration } from "../../base/document/duration.ts";
+import { duration } from "../../base/document/duration-schema.ts";
 
 /**
  * The algorithms of signatures that a token may have. `none` proves nothing, and a key of HS256 and the like is a secret that a

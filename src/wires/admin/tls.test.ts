@@ -6,7 +6,8 @@ import { EMPTY_VIEWS } from "../../../test/support/admin-port.ts";
 import { type ClientAuthority, clientAuthority } from "../../../test/support/certificates.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { selfSignedPair, type TlsPair } from "../../base/grpc/tls.ts";
+import { selfSignedPair } from "../../base/grpc/self-signed.ts";
+import type { TlsPair } from "../../base/grpc/tls.ts";
 import type { AdminTls } from "./listen.ts";
 import { type AdminServer, startAdmin } from "./server.ts";
 

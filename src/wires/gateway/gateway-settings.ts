@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { duration } from "../../base/document/duration.ts";
+import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";

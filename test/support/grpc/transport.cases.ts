@@ -3,8 +3,9 @@ import tls from "node:tls";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { realClock } from "../../../src/base/clock/real.ts";
+import { selfSignedPair } from "../../../src/base/grpc/self-signed.ts";
 import { GRPC_STATUS } from "../../../src/base/grpc/status.ts";
-import { selfSignedPair, type TlsPair } from "../../../src/base/grpc/tls.ts";
+import type { TlsPair } from "../../../src/base/grpc/tls.ts";
 import type {
   GrpcHandler,
   GrpcServer,

@@ -1,8 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { JOINED, writeJoined } from "./joined-write.ts";
 
-/** So many bytes leave in one buffer with what frames them: a copy costs less than a second piece. */
-const JOINED = 16 * 1024;
 /** Bytes that wait for the end of the tick. With more, they leave at once. */
 const MOST_WAITING = 64 * 1024;
 
@@ -74,14 +73,7 @@ export class BodyWriter {
     inside._headerSent = true;
     if (last) inside.chunkedEncoding = false;
     if (length > JOINED) return writePieces(socket, before, pieces, after);
-    const joined = Buffer.allocUnsafe(before.length + length + after.length);
-    let at = joined.write(before, 0, "latin1");
-    for (const piece of pieces) {
-      joined.set(piece, at);
-      at += piece.length;
-    }
-    if (after !== "") joined.write(after, at, "latin1");
-    return socket.write(joined);
+    return writeJoined(socket, before, pieces, length, after);
   }
 
   /** Writes what waits, and the end of the answer. */

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { JOINED, writeJoined } from "../joined-write.ts";
 import { RequestRefused, type UpstreamRequest } from "./transport.ts";
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
@@ -16,9 +17,6 @@ const OF_CONNECTION: ReadonlySet<string> = new Set([
 
 /** Methods whose requests have a body. */
 const WITH_BODY: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "QUERY", "PROPFIND", "PROPPATCH"]);
-
-/** A body of so many bytes leaves in one piece with the head: a copy then costs less than a second piece. */
-const JOINED = 16 * 1024;
 
 /** The head of a request as text, without the empty line that ends it. */
 export interface RequestHeadText {
@@ -61,18 +59,12 @@ export function requestHeadText(request: UpstreamRequest): RequestHeadText | Req
 /** Writes a request. @returns false: the socket holds a part of it; `drain` follows */
 export function writeRequest(socket: Socket, head: string, body: UpstreamRequest["body"]): boolean {
   if (body === undefined) return socket.write(`${head}\r\n`, "latin1");
-  if (body instanceof Uint8Array && body.length <= JOINED) {
-    const at = head.length + 2;
-    const bytes = Buffer.allocUnsafe(at + body.length);
-    bytes.write(head, 0, "latin1");
-    bytes[at - 2] = 0x0d;
-    bytes[at - 1] = 0x0a;
-    bytes.set(body, at);
-    return socket.write(bytes);
-  }
+  const pieces = body instanceof Uint8Array ? [body] : [...body];
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  if (length <= JOINED) return writeJoined(socket, `${head}\r\n`, pieces, length, "");
   socket.cork();
   let flushed = socket.write(`${head}\r\n`, "latin1");
-  for (const piece of body instanceof Uint8Array ? [body] : body) flushed = socket.write(piece);
+  for (const piece of pieces) flushed = socket.write(piece);
   socket.uncork();
   return flushed;
 }

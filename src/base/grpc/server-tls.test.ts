@@ -35,7 +35,7 @@ async function server(options: object = {}) {
 function connect(tls: ServerTls, port: number, hostname = "127.0.0.1"): Promise<Socket> {
   const open = connector({ clock: realClock, timeout: 60_000, tls });
   return new Promise((resolve, reject) =>
-    open({ hostname, port: String(port), protocol: "http:" }, (...[error, socket]) => {
+    open({ hostname, port: String(port) }, (...[error, socket]) => {
       if (error !== null) reject(error);
       else {
         sockets.push(socket);

@@ -1,9 +1,9 @@
-import type { Dispatcher } from "undici";
 import { CONNECT_TIMEOUT } from "../../base/grpc/server-connector.ts";
 import { serverTlsError } from "../../base/grpc/server-tls.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
+import { RequestRefused, type UpstreamController, type UpstreamHandler } from "./upstream/transport.ts";
 
 /** Receives the events of an attempt. After `cancel`, only `attemptOver` follows. */
 export interface AttemptListener {
@@ -23,14 +23,14 @@ export interface AttemptListener {
   attemptOver(endpoint: Endpoint): void;
 }
 
-/** undici gets this error when the proxy gives up an attempt. One object is enough, because no code reads its stack. */
+/** The transport gets this error when the proxy gives up an attempt. One object is enough, because no code reads its stack. */
 const GIVEN_UP = new Error("the attempt was given up");
 
-/** One request to one endpoint, as a handler of undici's `dispatch`. */
-export class Attempt implements Dispatcher.DispatchHandler {
+/** One request to one endpoint. */
+export class Attempt implements UpstreamHandler {
   readonly endpoint: Endpoint;
   readonly #listener: AttemptListener;
-  #controller: Dispatcher.DispatchController | undefined;
+  #controller: UpstreamController | undefined;
   #answered = false;
   #live = true;
   #over = false;
@@ -57,7 +57,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#controller?.resume();
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
+  onRequestStart(controller: UpstreamController): void {
     this.#controller = controller;
     if (!this.#live) controller.abort(GIVEN_UP);
   }
@@ -71,13 +71,11 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#answered = true;
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    // Interim answers (100-199) concern this connection alone.
-    if (!this.#live || status < 200) return;
-    this.#listener.answerHead(readResponseHead(status, controller.rawHeaders as Buffer[]));
+  onResponseStart(status: number, headers: readonly string[]): void {
+    if (this.#live) this.#listener.answerHead(readResponseHead(status, headers));
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(chunk: Buffer): void {
     if (this.#live) this.#listener.answerChunk(chunk);
   }
 
@@ -89,13 +87,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#finished();
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error & { code?: string }): void {
+  onResponseError(error: Error & { code?: string }): void {
     if (this.#live) {
       this.#live = false;
       const code = error.code ?? "";
       // The error of a host name with several addresses has a code and no message.
       const detail = messageOf(serverTlsError(error)) || code;
-      if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") this.#listener.attemptRefused(error);
+      if (error instanceof RequestRefused) this.#listener.attemptRefused(error);
       else if (this.#answered) this.#listener.answerLost(detail);
       else this.#listener.attemptFailed(this.#failure(code), detail);
     }

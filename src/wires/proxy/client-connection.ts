@@ -38,6 +38,7 @@ export class ClientConnection implements Guest {
     this.secure = secure;
     socket.once("close", () => host.closed(this));
     socket.once("end", () => this.ended());
+    socket.on("drain", () => this.#current?.drainedNow());
   }
 
   accept(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {

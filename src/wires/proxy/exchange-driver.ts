@@ -1,4 +1,3 @@
-import type { Dispatcher } from "undici";
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
@@ -8,13 +7,14 @@ import { addRequestId, apiShapeOf } from "./api-shapes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
-import { forwardedRequest, sentOnce } from "./forwarded-request.ts";
+import { forwardedRequest, isLong } from "./forwarded-request.ts";
 import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 import { UploadPace } from "./upload-pace.ts";
+import type { UpstreamRequest } from "./upstream/transport.ts";
 
 const NOTHING = Buffer.alloc(0);
 
@@ -56,7 +56,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #phase: Phase = "receiving";
   #received = 0;
   #pace: UploadPace | undefined;
-  #forwarded: Dispatcher.DispatchOptions | undefined;
+  #forwarded: UpstreamRequest | undefined;
   #replayable = false;
   /** Number of endpoints in the decision after the first. */
   #others = 0;
@@ -197,7 +197,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   requestSent(): void {
-    // Neither the driver nor undici needs the body now, so its bytes are free while the driver waits for the answer.
+    // Neither the driver nor the transport needs the body now, so its bytes are free while the driver waits for the answer.
     if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 
@@ -378,14 +378,9 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#phase = "waiting";
     this.#client.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
     this.#attempt = new Attempt(this, endpoint);
-    let request = this.#forwarded!;
-    if (!this.#mayRetry() || this.retries >= this.#others) {
-      const once = sentOnce(request);
-      if (once !== undefined) {
-        request = once;
-        this.#forwarded = undefined;
-      }
-    }
+    const request = this.#forwarded!;
+    // The transport keeps no body that it has sent.
+    if ((!this.#mayRetry() || this.retries >= this.#others) && isLong(request)) this.#forwarded = undefined;
     pools.dispatch(endpoint, request, this.#attempt);
   }
 

@@ -1,4 +1,3 @@
-import type { Dispatcher } from "undici";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { CONTROL_HEADERS, HEADER } from "../../base/inference/headers.ts";
 import type { Routed } from "../../picker/exchange/wire.ts";
@@ -8,6 +7,7 @@ import type { ProxyLimits } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
 import { type HttpRequestHead, originForm } from "./request-head.ts";
 import type { ProxyServices } from "./services.ts";
+import type { RequestBody, UpstreamRequest } from "./upstream/transport.ts";
 
 /** Headers that the proxy adds to those of the client; they do not count toward the limits. */
 const OWN_HEADERS = 3;
@@ -25,7 +25,7 @@ export function forwardedRequest(
   routed: Routed,
   requestId: string,
   { limits, paths }: Pick<ProxyServices, "limits" | "paths">,
-): Dispatcher.DispatchOptions {
+): UpstreamRequest {
   const headers: string[] = ["host", head.authority];
   const { keys, values } = head.headers;
   const { headers: set, removed, trace } = routed;
@@ -51,36 +51,24 @@ export function forwardedRequest(
   // Neither the client nor a plugin sets these headers, so they do not count toward the limits.
   if (trace !== undefined) for (let i = 0; i < trace.length; i++) headers.push(trace.keys[i]!, trace.values[i]!);
   const { body, bodyLength } = routed;
-  const options: Dispatcher.DispatchOptions = { path, method: head.method, headers };
-  // One piece needs no array. Several pieces are passed by reference, and undici needs their length as a header.
-  if (body.length === 1) options.body = body[0]!;
-  else if (body.length > 1) {
+  let sent: RequestBody | undefined = body[0];
+  // Several pieces are passed by reference, and need their length as a header.
+  if (body.length > 1) {
     headers.push("content-length", String(bodyLength));
-    options.body = body as unknown as Uint8Array;
+    sent = body;
   }
-  return options;
+  return { path, method: head.method, headers, body: sent };
 }
 
 /** From this size in bytes, it pays to release a body before its answer begins. */
 const LONG_BODY = 64 * 1024;
 
-/**
- * The same request for an attempt that no retry can follow. undici releases its body piece by piece during the write. With any
- * other request, undici holds the body until the answer has ended.
- * @returns undefined for a short body, which is not worth the work
- */
-export function sentOnce(request: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions | undefined {
-  const pieces = (Array.isArray(request.body) ? [...request.body] : [request.body]) as (Uint8Array | undefined)[];
-  const length = pieces.reduce((sum, piece) => sum + (piece?.byteLength ?? 0), 0);
-  if (length < LONG_BODY) return undefined;
-  const headers = [...(request.headers as string[])];
-  // With several pieces, the headers hold the length already.
-  if (pieces.length === 1) headers.push("content-length", String(length));
-  return { ...request, headers, body: handedOver(pieces as Uint8Array[]) as unknown as Uint8Array };
-}
-
-function* handedOver(pieces: Uint8Array[]): Generator<Uint8Array> {
-  for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift()) yield piece;
+/** Whether it pays to release the body before its answer begins, when no retry can follow. */
+export function isLong({ body }: UpstreamRequest): boolean {
+  let length = 0;
+  if (body instanceof Uint8Array) length = body.length;
+  else for (const piece of body ?? []) length += piece.length;
+  return length >= LONG_BODY;
 }
 
 function changedPath(path: string | undefined, head: HttpRequestHead, limits: ProxyLimits, paths: PathTable): string {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { BodyWriter } from "./body-writer.ts";
 import { ClientStream, type Expectation } from "./client-stream.ts";
 import type { LocalAnswer } from "./local-answer.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
@@ -16,7 +17,7 @@ function onEnd(this: unknown): void {
   (this as Tagged)[STREAM].requestEnded();
 }
 function onDrain(this: unknown): void {
-  (this as Tagged)[STREAM].drained();
+  (this as Tagged)[STREAM].drainedNow();
 }
 function onClose(this: unknown): void {
   (this as Tagged)[STREAM].closed();
@@ -48,6 +49,8 @@ export class Http1Stream extends ClientStream {
   readonly #connection: OwnConnection;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
+  /** Undefined before the first piece of the body. */
+  #body: BodyWriter | undefined;
   #continued = false;
   #listensDrain = false;
   /** The end of the connection marks the end of the body: HTTP/1.0 without a length. */
@@ -106,7 +109,8 @@ export class Http1Stream extends ClientStream {
   /** @returns false: the caller must wait for `clientDrained` */
   write(bytes: Uint8Array): boolean {
     this.answered = "body";
-    if (this.#response.write(bytes)) return true;
+    this.#body ??= new BodyWriter(this.#response);
+    if (this.#body.write(bytes)) return true;
     this.needsDrain = true;
     if (!this.#listensDrain) {
       this.#listensDrain = true;
@@ -118,7 +122,8 @@ export class Http1Stream extends ClientStream {
   /** The answer is complete. */
   end(): void {
     this.answered = "ended";
-    this.#response.end();
+    if (this.#body === undefined) this.#response.end();
+    else this.#body.end();
     this.watch(this.services.timers.clientStalled);
   }
 
@@ -133,6 +138,11 @@ export class Http1Stream extends ClientStream {
     // Node hands a written piece to the socket only in the next tick.
     else process.nextTick(endSoon, socket);
     this.watch(this.services.timers.linger);
+  }
+
+  /** The socket, or node's response, has passed on what it held. */
+  drainedNow(): void {
+    if (this.needsDrain) this.drained();
   }
 
   requestData(chunk: Buffer): void {

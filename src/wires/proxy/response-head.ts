@@ -12,16 +12,16 @@ export interface ResponseHead {
   readonly eventStream: boolean;
 }
 
-/** @param raw name, value, name, value, in the form that undici delivers: bytes */
-export function readResponseHead(status: number, raw: readonly (Buffer | string)[]): ResponseHead {
+/** @param raw name, value, name, value */
+export function readResponseHead(status: number, raw: readonly string[]): ResponseHead {
   const headers = new HeaderList();
   let connection = "";
   for (let i = 0; i < raw.length; i += 2) {
-    const name = text(raw[i]!).toLowerCase();
-    if (name === "connection") connection += `,${text(raw[i + 1]!)}`;
+    const name = raw[i]!.toLowerCase();
+    if (name === "connection") connection += `,${raw[i + 1]!}`;
     // A 204 has no length (RFC 9110 8.6).
     if (HOP_BY_HOP_HEADERS.has(name) || (status === 204 && name === "content-length")) continue;
-    headers.append(name, text(raw[i + 1]!));
+    headers.append(name, raw[i + 1]!);
   }
   const listed = listedIn(connection);
   const kept = listed === undefined ? headers : without(headers, listed);
@@ -63,10 +63,6 @@ export function changedHeaders(headers: HeaderList, set: HeaderList | undefined,
     if (isSettable(set.keys[i]!)) changed.append(set.keys[i]!, set.values[i]!);
   }
   return changed;
-}
-
-function text(value: Buffer | string): string {
-  return typeof value === "string" ? value : value.toString("latin1");
 }
 
 /** The headers in the form that `ServerResponse.writeHead` takes. */

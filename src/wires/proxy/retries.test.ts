@@ -484,7 +484,7 @@ describe("how fast it moves on", () => {
     const socket = new Socket();
     const outcomes: unknown[] = [];
     const open = connector({ clock, timeout: 2_000, connect: () => socket });
-    open({ hostname: "127.0.0.1", port: "9", protocol: "http:" }, (...outcome) => outcomes.push(outcome));
+    open({ hostname: "127.0.0.1", port: "9" }, (...outcome) => outcomes.push(outcome));
     // At the same moment, after the timer.
     clock.after(2_000, () => socket.emit("connect"));
     clock.advance(5_000);
@@ -499,7 +499,7 @@ describe("how fast it moves on", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };
     const open = connector({ clock, timeout: 2_000 });
-    const options = { hostname: "127.0.0.1", port: String(port), protocol: "http:" };
+    const options = { hostname: "127.0.0.1", port: String(port) };
     const socket = await new Promise<Socket>((resolve, reject) =>
       open(options, (...outcome) => (outcome[0] === null ? resolve(outcome[1]) : reject(outcome[0]))),
     );

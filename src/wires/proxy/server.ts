@@ -1,9 +1,10 @@
+import { BeginQueue } from "./begin-queue.ts";
 import { ClientConnections } from "./client-connections.ts";
 import { Cors } from "./cors.ts";
 import { Deadlines, sweepInterval } from "./deadlines.ts";
 import type { Listener } from "./listener.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
-import { BeginQueue, type ProxyServices } from "./services.ts";
+import type { ProxyServices } from "./services.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
 /** The settings that can change while the proxy runs. */
@@ -50,7 +51,8 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
       timers.linger,
     ]),
   );
-  const pools = new UpstreamPools(clock, timers, limits, options.serverTls, options.connect);
+  const beginnings = new BeginQueue(clock);
+  const pools = new UpstreamPools(clock, timers, limits, beginnings, options.serverTls, options.connect);
   deadlines.add(pools);
   const services: ProxyServices = {
     clock,
@@ -70,7 +72,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     onError: (error) => options.onError?.(error),
     pools,
     deadlines,
-    beginnings: new BeginQueue(clock),
+    beginnings,
     draining: false,
   };
 

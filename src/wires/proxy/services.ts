@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
+import type { BeginQueue } from "./begin-queue.ts";
 import type { Cors } from "./cors.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { OwnAnswer } from "./local-answer.ts";
@@ -30,33 +31,4 @@ export interface ProxyServices {
   readonly beginnings: BeginQueue;
   /** Every answer closes its connection. */
   draining: boolean;
-}
-
-/** A request that begins later in the same turn. */
-interface Beginning {
-  begin(): void;
-}
-
-/**
- * Lets a request begin after the parser has seen every byte that arrived with it. Node reports a request as soon as its headers
- * are parsed, and runs ticks between the pieces of its body. Only after the I/O events of this turn does the proxy know whether
- * the following bytes break HTTP. One timer serves all requests of a turn.
- */
-export class BeginQueue {
-  readonly #clock: Clock;
-  #queue: Beginning[] = [];
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  add(beginning: Beginning): void {
-    if (this.#queue.push(beginning) === 1) this.#clock.soon(this.#run);
-  }
-
-  readonly #run = (): void => {
-    const queue = this.#queue;
-    this.#queue = [];
-    for (const beginning of queue) beginning.begin();
-  };
 }

@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { answerBytes, type RawServer, rawServer } from "../../../test/support/loopback.ts";
+import { answerBytes, type RawRequest, type RawServer, rawServer } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { BeginQueue } from "./begin-queue.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "./options.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
+import type { UpstreamHandler } from "./upstream/transport.ts";
 
 const clock = new VirtualClock();
 const servers: RawServer[] = [];
@@ -13,33 +15,44 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.close();
 });
 
-async function server(): Promise<RawServer & { hostPort: string }> {
-  const raw = await rawServer(({ socket }) => socket.write(answerBytes(200, "ok")));
+async function server(
+  answer = ({ socket }: RawRequest): void => void socket.write(answerBytes(200, "ok")),
+): Promise<RawServer & { hostPort: string }> {
+  const raw = await rawServer(answer);
   servers.push(raw);
   return Object.assign(raw, { hostPort: `127.0.0.1:${raw.port}` });
 }
 
 function poolsOf(limit: number): UpstreamPools {
-  const pools = new UpstreamPools(clock, DEFAULT_TIMERS, { ...DEFAULT_LIMITS, upstreamPools: limit });
+  const limits = { ...DEFAULT_LIMITS, upstreamPools: limit };
+  const pools = new UpstreamPools(clock, DEFAULT_TIMERS, limits, new BeginQueue(clock));
   opened.push(pools);
   return pools;
 }
+
+const NOTHING: UpstreamHandler = {
+  onRequestStart() {},
+  onRequestSent() {},
+  onResponseStarted() {},
+  onResponseStart() {},
+  onResponseData() {},
+  onResponseEnd() {},
+  onResponseError() {},
+};
 
 /** One request to its end, or only to its answer. */
 function ask(pools: UpstreamPools, hostPort: string, release = true): Promise<void> {
   return new Promise((resolve, reject) => {
     pools.dispatch(
       { hostPort },
-      { path: "/", method: "GET" },
+      { path: "/", method: "GET", headers: ["host", "model"] },
       {
-        onRequestStart() {},
-        onResponseStart() {},
-        onResponseData() {},
+        ...NOTHING,
         onResponseEnd() {
           if (release) pools.release({ hostPort });
           resolve();
         },
-        onResponseError: (_controller, error) => reject(error),
+        onResponseError: reject,
       },
     );
   });
@@ -49,17 +62,19 @@ describe("UpstreamPools", () => {
   it("keeps the connections of an endpoint", async () => {
     const [a, pools] = [await server(), poolsOf(10)];
     await ask(pools, a.hostPort);
-    // Undici offers a connection again one turn after its answer.
-    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    await ask(pools, a.hostPort);
+    const again = ask(pools, a.hostPort);
+    // A used connection gets its request after the events that are waiting.
+    clock.advance(0);
+    await again;
     expect(pools.size).toBe(1);
     expect(a.sockets).toHaveLength(1);
   });
 
   it("D-60: closes pools that were idle for the 60 s of keep-alive, and only those", async () => {
-    const [a, b, c, pools] = [await server(), await server(), await server(), poolsOf(10)];
+    const [a, b, c, pools] = [await server(), await server(() => {}), await server(), poolsOf(10)];
     await ask(pools, a.hostPort);
-    await ask(pools, b.hostPort, false);
+    void ask(pools, b.hostPort, false).catch(() => {});
+    await poll("the request of the one in use", () => b.requests.length === 1);
     clock.advance(40_000);
     await ask(pools, c.hostPort);
     clock.advance(20_000);
@@ -91,8 +106,8 @@ describe("UpstreamPools", () => {
     pools.release(a);
     pools.dispatch(
       { hostPort: "127.0.0.1:1" },
-      { path: "/", method: "GET" },
-      { onRequestStart() {}, onResponseError() {} },
+      { path: "/", method: "GET", headers: ["host", "model"] },
+      NOTHING,
     );
     await asked;
   });

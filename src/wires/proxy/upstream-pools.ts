@@ -1,29 +1,31 @@
-import { type Dispatcher, Pool } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
 import { connector } from "../../base/grpc/server-connector.ts";
 import type { Connect, ServerTls } from "../../base/grpc/server-tls.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Timed } from "./deadlines.ts";
+import type { BeginQueue } from "./begin-queue.ts";
 import type { ProxyLimits, ProxyTimers } from "./options.ts";
+import { type ConnectionSettings, EndpointConnections } from "./upstream/endpoint-connections.ts";
+import type { UpstreamHandler, UpstreamRequest, UpstreamTransport } from "./upstream/transport.ts";
 
 /** What decides which connections a request may use. */
 type PoolKey = Pick<Endpoint, "hostPort" | "scheme">;
 
 /** The connections to one endpoint. */
 class UpstreamPool {
-  readonly pool: Pool;
+  readonly pool: UpstreamTransport;
   /** Dispatched attempts that are not yet released. */
   inUse = 0;
   /** Time at which `inUse` last became 0; monotonic milliseconds. */
   idleSince = 0;
 
-  constructor(pool: Pool) {
+  constructor(pool: UpstreamTransport) {
     this.pool = pool;
   }
 }
 
 /**
- * One undici pool for each endpoint: HTTP/1.1 with keep-alive, one request per connection at a time. A pool closes after it was
+ * One pool for each endpoint: HTTP/1.1 with keep-alive, one request per connection at a time. A pool closes after it was
  * idle for the keep-alive time. Above the limit, the longest idle pool closes at once. So a changing set of endpoints leaves no
  * pools behind.
  */
@@ -34,31 +36,38 @@ export class UpstreamPools implements Timed {
   readonly #keepAlive: number;
   readonly #limit: number;
   readonly #tls: ServerTls | undefined;
-  readonly #plain: Pool.Options;
-  readonly #secure: Pool.Options;
+  readonly #plain: ConnectionSettings;
+  readonly #secure: ConnectionSettings;
   readonly #pools = new Map<string, UpstreamPool>();
 
-  /** @param tls undefined = no endpoint speaks TLS @param connect opens sockets without TLS */
-  constructor(clock: Clock, timers: ProxyTimers, limits: ProxyLimits, tls?: ServerTls, connect?: Connect) {
+  /**
+   * @param beginnings lets the requests over used connections begin
+   * @param tls undefined = no endpoint speaks TLS
+   * @param connect opens sockets without TLS
+   */
+  constructor(
+    clock: Clock,
+    timers: ProxyTimers,
+    limits: ProxyLimits,
+    beginnings: BeginQueue,
+    tls?: ServerTls,
+    connect?: Connect,
+  ) {
     this.#tls = tls;
     this.#clock = clock;
     this.#keepAlive = timers.upstreamKeepAlive;
     this.#limit = limits.upstreamPools;
     this.deadline = clock.now() + this.#keepAlive;
     const connection = { clock, timeout: timers.connect, connect };
+    // The proxy's own deadlines limit answers: they use one clock for all, and a paused client does not count as a silent server.
     this.#plain = {
-      connect: connector(connection),
-      keepAliveTimeout: timers.upstreamKeepAlive,
-      keepAliveMaxTimeout: timers.upstreamKeepAlive,
-      // The proxy's own deadlines limit answers: they use one clock for all, and a paused client does not count as a silent
-      // server.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: limits.headerBytes,
-      pipelining: 1,
-      allowH2: false,
+      clock,
+      open: connector(connection),
+      beginnings,
+      keepAlive: timers.upstreamKeepAlive,
+      headerBytes: limits.headerBytes,
     };
-    this.#secure = { ...this.#plain, connect: connector({ ...connection, tls }) };
+    this.#secure = { ...this.#plain, open: connector({ ...connection, tls }) };
   }
 
   /** Number of endpoints with a pool. */
@@ -67,17 +76,17 @@ export class UpstreamPools implements Timed {
   }
 
   /** Sends a request to an endpoint. The caller calls `release` once, when the attempt is over. */
-  dispatch(endpoint: PoolKey, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+  dispatch(endpoint: PoolKey, request: UpstreamRequest, handler: UpstreamHandler): void {
     const secure = this.#tls?.secures(endpoint) === true;
     const key = keyOf(endpoint.hostPort, secure);
     let entry = this.#pools.get(key);
     if (entry === undefined) {
       if (this.#pools.size >= this.#limit) this.#closeLongestIdle();
-      entry = new UpstreamPool(new Pool(`http://${endpoint.hostPort}`, secure ? this.#secure : this.#plain));
+      entry = new UpstreamPool(new EndpointConnections(endpoint.hostPort, secure ? this.#secure : this.#plain));
       this.#pools.set(key, entry);
     }
     entry.inUse++;
-    entry.pool.dispatch(options, handler);
+    entry.pool.dispatch(request, handler);
   }
 
   release(endpoint: PoolKey): void {
@@ -115,7 +124,7 @@ export class UpstreamPools implements Timed {
 
   #drop(hostPort: string, entry: UpstreamPool): void {
     this.#pools.delete(hostPort);
-    void entry.pool.close();
+    entry.pool.close();
   }
 }
 

@@ -1,0 +1,180 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { answerBytes, chunkBytes, type RawRequest, type RawServer, rawServer } from "../../../../test/support/loopback.ts";
+import { poll } from "../../../../test/support/poll.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { connector } from "../../../base/grpc/server-connector.ts";
+import { BeginQueue } from "../begin-queue.ts";
+import { EndpointConnections } from "./endpoint-connections.ts";
+import type { UpstreamController, UpstreamHandler } from "./transport.ts";
+
+let clock = new VirtualClock();
+const servers: RawServer[] = [];
+const transports: EndpointConnections[] = [];
+afterEach(async () => {
+  for (const transport of transports.splice(0)) await transport.destroy();
+  for (const server of servers.splice(0)) await server.close();
+  clock = new VirtualClock();
+});
+
+const ok = ({ socket }: RawRequest): void => void socket.write(answerBytes(200, "ok"));
+
+async function world(answer: (request: RawRequest) => void): Promise<{ server: RawServer; own: EndpointConnections }> {
+  const server = await rawServer(answer);
+  servers.push(server);
+  const own = new EndpointConnections(`127.0.0.1:${server.port}`, {
+    clock,
+    open: connector({ clock, timeout: 2000 }),
+    beginnings: new BeginQueue(clock),
+    keepAlive: 60_000,
+    headerBytes: 60_000,
+  });
+  transports.push(own);
+  return { server, own };
+}
+
+/** Keeps what happens to a request. */
+class Kept implements UpstreamHandler {
+  controller: UpstreamController | undefined;
+  readonly chunks: string[] = [];
+  end: string | undefined;
+  /** Called with each chunk. */
+  onChunk = (): void => {};
+
+  onRequestStart(controller: UpstreamController): void {
+    this.controller = controller;
+  }
+  onRequestSent(): void {}
+  onResponseStarted(): void {}
+  onResponseStart(): void {}
+  onResponseData(chunk: Buffer): void {
+    this.chunks.push(chunk.toString());
+    this.onChunk();
+  }
+  onResponseEnd(): void {
+    this.end = "complete";
+  }
+  onResponseError(error: Error): void {
+    this.end = error.message;
+  }
+}
+
+function ask(own: EndpointConnections): Kept {
+  const kept = new Kept();
+  own.dispatch({ method: "GET", path: "/", headers: ["host", "model"] }, kept);
+  clock.advance(0);
+  return kept;
+}
+
+async function answered(own: EndpointConnections): Promise<Kept> {
+  const kept = ask(own);
+  await poll("the answer", () => kept.end !== undefined);
+  return kept;
+}
+
+describe("a connection without a request", () => {
+  it("closes when bytes arrive that answer nothing", async () => {
+    const { server, own } = await world(ok);
+    await answered(own);
+    server.sockets[0]!.write(answerBytes(200, "not asked for"));
+    await poll("the connection closes", () => server.open() === 0);
+    expect((await answered(own)).chunks).toEqual(["ok"]);
+    expect(server.sockets).toHaveLength(2);
+  });
+
+  it("closes two seconds before the server would close it", async () => {
+    const { server, own } = await world(({ socket }) => socket.write(answerBytes(200, "ok", "keep-alive: timeout=5\r\n")));
+    await answered(own);
+    clock.advance(2999);
+    await answered(own);
+    expect(server.sockets).toHaveLength(1);
+    clock.advance(3000);
+    await poll("the connection closes", () => server.open() === 0);
+  });
+
+  it("is not used when the server says that it closes it within two seconds", async () => {
+    const { server, own } = await world(({ socket }) => socket.write(answerBytes(200, "ok", "keep-alive: timeout=2\r\n")));
+    await answered(own);
+    await answered(own);
+    expect(server.sockets).toHaveLength(2);
+  });
+
+  it("is not used once the server has closed it, and the request goes over a new one", async () => {
+    const { server, own } = await world(ok);
+    await answered(own);
+    const kept = new Kept();
+    own.dispatch({ method: "GET", path: "/", headers: ["host", "model"] }, kept);
+    server.sockets[0]!.end();
+    await poll("the connection closes", () => server.sockets[0]!.destroyed);
+    // Only now does the request begin.
+    clock.advance(0);
+    await poll("the answer", () => kept.end !== undefined);
+    expect(kept.end).toBe("complete");
+    expect(server.requests.map(({ connection }) => connection)).toEqual([0, 1]);
+  });
+});
+
+describe("a request that is paused", () => {
+  it("gets no byte until it is resumed, and then each in order", async () => {
+    const texts = ["one", "two", "three"];
+    const body = texts.map(chunkBytes).join("");
+    const { own } = await world(({ socket }) =>
+      socket.write(`HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n${body}0\r\n\r\n`),
+    );
+    const kept = ask(own);
+    kept.onChunk = () => kept.controller!.pause();
+    for (let n = 1; n <= 3; n++) {
+      await poll("a chunk", () => kept.chunks.length === n);
+      expect(kept.end).toBeUndefined();
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(kept.chunks).toEqual(texts.slice(0, n));
+      kept.controller!.resume();
+    }
+    await poll("the end", () => kept.end === "complete");
+  });
+
+  it("is not cut short when it is resumed within the chunk that paused it", async () => {
+    const { server, own } = await world(({ socket }) => socket.write("HTTP/1.1 200 X\r\ncontent-length: 6\r\n\r\none"));
+    const kept = ask(own);
+    kept.onChunk = () => {
+      kept.controller!.pause();
+      kept.controller!.resume();
+    };
+    await poll("a chunk", () => kept.chunks.length === 1);
+    server.sockets[0]!.write("two");
+    await poll("the end", () => kept.end === "complete");
+    expect(kept.chunks).toEqual(["one", "two"]);
+  });
+});
+
+describe("the end of all connections", () => {
+  it("fails the requests that wait for an answer, and those that wait for a connection", async () => {
+    const { server, own } = await world(() => {});
+    const first = ask(own);
+    await poll("the request", () => server.requests.length === 1);
+    const second = ask(own);
+    await own.destroy();
+    expect([first.end, second.end]).toEqual(Array(2).fill("the connections to the endpoint are closed"));
+    await poll("no connection is open", () => server.open() === 0);
+  });
+
+  it("waits for the answer of a request when they only close", async () => {
+    const { server, own } = await world(() => {});
+    const kept = ask(own);
+    await poll("the request", () => server.requests.length === 1);
+    own.close();
+    server.sockets[0]!.write(answerBytes(200, "late"));
+    await poll("the answer", () => kept.end === "complete");
+    expect(kept.chunks).toEqual(["late"]);
+    await poll("the connection closes", () => server.open() === 0);
+  });
+
+  it("leaves a request alone that is over, whoever gives it up later", async () => {
+    const { server, own } = await world(ok);
+    const first = await answered(own);
+    const second = ask(own);
+    first.controller!.abort(new Error("too late"));
+    await poll("the answer", () => second.end !== undefined);
+    expect(second.end).toBe("complete");
+    expect(server.sockets).toHaveLength(1);
+  });
+});

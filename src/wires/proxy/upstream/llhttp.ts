@@ -1,0 +1,124 @@
+import { createRequire } from "node:module";
+
+/**
+ * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where an answer begins and ends, so
+ * that sluice reads answers as undici and Node.js do.
+ */
+
+/** Return values of callbacks, and error codes of `llhttp_execute` and `llhttp_finish`. */
+export const OK = 0;
+export const SKIP_BODY = 1;
+export const PAUSED = 21;
+export const FAILED = -1;
+
+/** Receives what the parser finds. Positions are bytes of the piece that is parsed. Each callback returns a value from above. */
+export interface ParserEvents {
+  onBegin(): number;
+  /** A name or a part of it. */
+  onField(at: number, length: number): number;
+  /** A value or a part of it. */
+  onValue(at: number, length: number): number;
+  onHead(status: number, upgrade: boolean, keepAlive: boolean): number;
+  onBody(at: number, length: number): number;
+  onComplete(): number;
+}
+
+/** The functions of the module that sluice uses. A pointer is an address in its memory. */
+interface Exports {
+  readonly memory: { readonly buffer: ArrayBuffer };
+  llhttp_alloc(type: number): number;
+  llhttp_free(parser: number): void;
+  llhttp_reset(parser: number): void;
+  llhttp_resume(parser: number): void;
+  llhttp_execute(parser: number, at: number, length: number): number;
+  llhttp_finish(parser: number): number;
+  llhttp_get_error_pos(parser: number): number;
+  llhttp_get_error_reason(parser: number): number;
+  malloc(bytes: number): number;
+}
+
+/** Of `llhttp_alloc`: the parser reads answers. */
+const RESPONSE = 2;
+/** Most bytes of one call. A read of a socket has no more. */
+export const MOST_BYTES = 64 * 1024;
+
+let events: ParserEvents;
+/** The place in the module's memory for the bytes to parse. */
+let place = 0;
+let room = new Uint8Array(0);
+let llhttp: Exports | undefined;
+
+function load(): Exports {
+  const require = createRequire(import.meta.url);
+  const { WebAssembly } = globalThis as unknown as { WebAssembly: Wasm };
+  const module = new WebAssembly.Module(require("undici/lib/llhttp/llhttp_simd-wasm.js") as Uint8Array);
+  const env = {
+    wasm_on_message_begin: () => events.onBegin(),
+    wasm_on_url: () => OK,
+    wasm_on_status: () => OK,
+    wasm_on_header_field: (_: number, at: number, length: number) => events.onField(at - place, length),
+    wasm_on_header_value: (_: number, at: number, length: number) => events.onValue(at - place, length),
+    wasm_on_headers_complete: (_: number, status: number, upgrade: number, keepAlive: number) =>
+      events.onHead(status, upgrade === 1, keepAlive === 1),
+    wasm_on_body: (_: number, at: number, length: number) => events.onBody(at - place, length),
+    wasm_on_message_complete: () => events.onComplete(),
+  };
+  const loaded = new WebAssembly.Instance(module, { env }).exports as unknown as Exports;
+  place = loaded.malloc(MOST_BYTES);
+  return loaded;
+}
+
+/** TypeScript has the types of WebAssembly only for browsers. */
+interface Wasm {
+  readonly Module: new (bytes: Uint8Array) => object;
+  readonly Instance: new (module: object, imports: object) => { readonly exports: object };
+}
+
+/** A new parser of answers. `freeParser` frees its memory. */
+export function newParser(): number {
+  llhttp ??= load();
+  return llhttp.llhttp_alloc(RESPONSE);
+}
+
+export function freeParser(parser: number): void {
+  llhttp!.llhttp_free(parser);
+}
+
+/** The parser begins again with the first byte of an answer. */
+export function resetParser(parser: number): void {
+  llhttp!.llhttp_reset(parser);
+}
+
+/** The parser goes on after a callback has paused it. */
+export function resumeParser(parser: number): void {
+  llhttp!.llhttp_resume(parser);
+}
+
+/** Parses at most `MOST_BYTES` bytes. @returns OK, PAUSED, or another error code; then see `errorAt` and `reasonOf` */
+export function execute(parser: number, bytes: Uint8Array, to: ParserEvents): number {
+  const { memory, llhttp_execute } = llhttp!;
+  // The memory moves when it grows.
+  if (room.buffer !== memory.buffer) room = new Uint8Array(memory.buffer, place, MOST_BYTES);
+  room.set(bytes);
+  events = to;
+  return llhttp_execute(parser, place, bytes.length);
+}
+
+/** The connection has ended. @returns OK, PAUSED, or an error code: the answer is not complete */
+export function finish(parser: number, to: ParserEvents): number {
+  events = to;
+  return llhttp!.llhttp_finish(parser);
+}
+
+/** How many bytes of the last piece were parsed when a callback or an error stopped the parser. */
+export function errorAt(parser: number): number {
+  return llhttp!.llhttp_get_error_pos(parser) - place;
+}
+
+/** Why the parser stopped. */
+export function reasonOf(parser: number): string {
+  const at = llhttp!.llhttp_get_error_reason(parser);
+  if (at === 0) return "";
+  const bytes = Buffer.from(llhttp!.memory.buffer, at);
+  return bytes.toString("latin1", 0, bytes.indexOf(0));
+}

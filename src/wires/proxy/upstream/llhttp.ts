@@ -1,4 +1,4 @@
-import { createRequire } from "node:module";
+import wasm from "undici/lib/llhttp/llhttp_simd-wasm.js";
 
 /**
  * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where an answer begins and ends, so
@@ -49,9 +49,8 @@ let room = new Uint8Array(0);
 let llhttp: Exports | undefined;
 
 function load(): Exports {
-  const require = createRequire(import.meta.url);
   const { WebAssembly } = globalThis as unknown as { WebAssembly: Wasm };
-  const module = new WebAssembly.Module(require("undici/lib/llhttp/llhttp_simd-wasm.js") as Uint8Array);
+  const module = new WebAssembly.Module(wasm);
   const env = {
     wasm_on_message_begin: () => events.onBegin(),
     wasm_on_url: () => OK,

@@ -11,7 +11,8 @@ export function duration(bounds: { readonly min?: number; readonly moreThan?: nu
   const min = bounds.min ?? 0;
   return z
     .string({
-      error: ({ input }) => (input === undefined ? undefined : `expected ${DURATION_EXAMPLE}, got ${JSON.stringify(input)}`),
+      error: ({ input }) =>
+        input === undefined ? undefined : `expected ${DURATION_EXAMPLE}, got ${JSON.stringify(input)}`,
     })
     .transform((text, context) => {
       let ms: number;

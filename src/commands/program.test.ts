@@ -87,7 +87,7 @@ describe("a command that ends with an error", () => {
     [
       "the input that it names",
       ["simulate", "--quiet", "--replay", file("empty.log", "")],
-      /^sluice: there is nothing to replay in .*\n {2}[A-Z_]+: .*#[a-z_]+\n$/,
+      /^sluice: \S+ has nothing to replay: .*\n {2}[A-Z_]+: .*#[a-z_]+\n$/,
     ],
   ])(
     "ends with 2 where %s is wrong, and prints the message, then the code and its place in the docs",

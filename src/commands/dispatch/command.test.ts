@@ -95,6 +95,7 @@ describe("sluice dispatch (A-84)", () => {
         "invalid configuration: --transport-config or --transport-config-file is required\n  FLAG_CONFLICT: docs/reference/errors.md#flag_conflict\n",
       ran: undefined,
     });
+    expect((await dispatch([])).stderr).toMatch(/^no configuration: give --config FILE .*\n {2}FLAG_MISSING: /);
     expect((await dispatch(["--metrics-endpoint-auth", ...configured(SECTION)])).stderr).toMatch(
       /^invalid configuration: --metrics-endpoint-auth=true needs Kubernetes, not built yet;/,
     );

@@ -70,7 +70,8 @@ export async function runDispatch(
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     if (error.code.startsWith("FLAG_")) {
-      stderr(`invalid configuration: ${error.message}\n${belowMessage(error)}`);
+      const head = error.code === "FLAG_MISSING" ? "" : "invalid configuration: ";
+      stderr(`${head}${error.message}\n${belowMessage(error)}`);
       return 1;
     }
     log().error({ error: error.message }, "Runner failed");

@@ -308,7 +308,7 @@ describe("the source of the transport's configuration", () => {
       "--prometheus-url must be an absolute URL such as http://prometheus:9090",
     ],
     [
-      [],
+      ["--message-queue-impl=redis-pubsub"],
       "--redis.url (or the environment's REDIS_URL) is required when using redis-pubsub; or give --config dispatch.yaml, or --transport and --transport-config-file",
     ],
     [
@@ -329,6 +329,13 @@ describe("the source of the transport's configuration", () => {
     ],
   ])("%j is not allowed", async (args, message) => {
     expect(await failure(args)).toBe(`FLAG_CONFLICT: ${message}`);
+  });
+
+  it("a command line without a configuration gets the ways to give one", async () => {
+    expect(await failure([])).toBe(
+      "FLAG_MISSING: no configuration: give --config FILE (see examples/dispatch.yaml), or --transport and " +
+        "--transport-config-file. The default transport redis-pubsub needs --redis.url or REDIS_URL",
+    );
   });
 
   it("authentication by Kubernetes is not built yet", async () => {

@@ -34,7 +34,7 @@ const CONNECTION: Fields = { url: "redis.url", enable_tracing: "redis-tracing" }
 /**
  * Translates the flags from before `--transport`. Inline queues take precedence over a file of queues, and a file over a single
  * queue (async-processor 8.1).
- * @throws SluiceError FLAG_CONFLICT, DOCUMENT_... for a file of queues
+ * @throws SluiceError FLAG_CONFLICT, FLAG_MISSING, DOCUMENT_... for a file of queues
  */
 export async function legacyTransport(flags: Given): Promise<LegacyTransport> {
   const { values } = flags;
@@ -61,6 +61,7 @@ export async function legacyTransport(flags: Given): Promise<LegacyTransport> {
       ),
     };
   }
+  if (values["redis.url"] === "" && !flags.explicit.has("message-queue-impl")) throw unconfigured();
   if (values["redis.url"] === "") throw missing("--redis.url (or the environment's REDIS_URL) is", implementation);
   if (name === "redis-pubsub")
     return {
@@ -119,6 +120,16 @@ function singleQueue(prefix: "redis" | "redis.ss" | "pubsub", key: string, name:
   };
 }
 
+/** Nobody has named a transport: the user may have forgotten the file. */
+function unconfigured(): SluiceError {
+  return new SluiceError(
+    "FLAG_MISSING",
+    "no configuration: give --config FILE (see examples/dispatch.yaml), or --transport and --transport-config-file. " +
+      "The default transport redis-pubsub needs --redis.url or REDIS_URL",
+  );
+}
+
+/** The words of the reference, and the way to the present flags. */
 function missing(what: string, implementation: string): SluiceError {
   return new SluiceError(
     "FLAG_CONFLICT",

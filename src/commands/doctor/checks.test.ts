@@ -31,6 +31,7 @@ const server = (more: Partial<ServerFacts> = {}): ServerFacts => ({
 const RUNNING: RunningFacts = {
   ...{ version: "1.0.0", ready: true, because: undefined, skew: { ms: 0, error: 500 } },
   endpoints: [endpoint("a"), endpoint("b")],
+  flowControl: false,
   plugins: new Set(["queue-scorer", "kv-cache-utilization-scorer"]),
   gauges: {
     ...{ startedAt: NOW / 1000 - 3600, openFiles: 30, maxFiles: 1000, memory: 1e8, eventLoopLag: 0.01 },
@@ -89,11 +90,30 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ["an older gateway", running({ version: "0.9.0" }), "version", "warn", /gateway is 0.9.0, this command is 1.0.0/],
   ["a gateway without version", running({ version: undefined }), "version", "warn", /unknown version/],
   ["not ready", running({ ready: false, because: "no pool" }), "ready", "fail", /not ready: no pool/],
-  ["no endpoint", endpoints(), "endpoints", "fail", /no endpoint/],
+  ["no endpoint", endpoints(), "endpoints", "fail", /has no endpoint: it answers 503$/],
+  [
+    "no endpoint, and flow control",
+    { ...running({ endpoints: [], flowControl: true }), file: undefined },
+    ...(["endpoints", "fail", /has no endpoint: requests wait in flow control for the first one$/] as const),
+  ],
   [
     "an endpoint down",
     endpoints(endpoint("a"), endpoint("b", { state: "down", cause: "refused", sinceMs: 180_000 })),
-    ...(["endpoints", "fail", /default\/b \(b:8000\) is down for 3 min: refused/] as const),
+    ...([
+      "endpoints",
+      "fail",
+      /default\/b \(b:8000\) is down for 3 min: refused; requests go to the endpoints that are not down$/,
+    ] as const),
+  ],
+  [
+    "all endpoints down",
+    endpoints(endpoint("a", { state: "down", cause: "refused" })),
+    ...(["endpoints", "fail", /refused; all are down: the gateway tries them and answers 503$/] as const),
+  ],
+  [
+    "all endpoints down, and flow control",
+    { ...running({ endpoints: [endpoint("a", { state: "down" })], flowControl: true }), file: undefined },
+    ...(["endpoints", "fail", /; all are down: a request waits in flow control, or the gateway tries them/] as const),
   ],
   [
     "an endpoint blind",
@@ -326,7 +346,9 @@ describe("the report", () => {
       servers: undefined,
     });
     const text = reportText(findings);
-    expect(text).toMatch(/^FAIL {2}admin {2}no.*\n {11,}-> start the gateway.*\n1 failure, 0 warnings, 0 ok\n$/);
+    expect(text).toMatch(
+      /^FAIL {2}admin {2}no.*\n {11,}-> start the gateway, or name .*: sluice doctor --admin HOST:PORT\n1 failure, 0 warnings, 0 ok\n$/,
+    );
     expect(text).not.toContain("\u001b");
     expect(JSON.parse(reportJson(findings))).toMatchObject({
       exitStatus: 1,

@@ -26,16 +26,20 @@ const VALUE_WORDS = {
 } as const;
 
 /** State, cause and age of the state of each endpoint. */
-export function checkEndpoints({ endpoints }: RunningFacts): Said[] {
-  if (endpoints.length === 0)
-    return [
-      fail("the gateway has no endpoint: it answers 503", "name the model servers in `endpoints` of gateway.yaml"),
-    ];
+export function checkEndpoints({ endpoints, flowControl }: RunningFacts): Said[] {
+  if (endpoints.length === 0) {
+    const fate = flowControl ? "requests wait in flow control for the first one" : "it answers 503";
+    return [fail(`the gateway has no endpoint: ${fate}`, "name the model servers in `endpoints` of gateway.yaml")];
+  }
+  const isDown = endpoints.every(({ state }) => state === "down");
   const notUp = endpoints.filter(({ state }) => state !== "up");
   const each = notUp.slice(0, MAX_NAMED).map((endpoint) => {
     const about = `${endpoint.id} (${endpoint.hostPort}) is ${endpoint.state} for ${spanText(endpoint.sinceMs)}: ${endpoint.cause}`;
     return endpoint.state === "down"
-      ? fail(`${about}; requests go to the other endpoints`, "start the server, or take it out of the configuration")
+      ? fail(
+          `${about}; ${isDown ? fateOfAllDown(flowControl) : "requests go to the endpoints that are not down"}`,
+          "start the server, or take it out of the configuration",
+        )
       : warn(
           `${about}; it gets requests, but only those in flight from this gateway show its load`,
           "make /metrics of the server answer: sluice check-server names the fault",
@@ -47,6 +51,13 @@ export function checkEndpoints({ endpoints }: RunningFacts): Said[] {
       fail(`${counted(more, "further endpoint")} not up`, "read /debug/endpoints of the admin port, which lists all"),
     );
   return notUp.length === 0 ? [ok(`${counted(endpoints.length, "endpoint")} up`)] : each;
+}
+
+/** What requests meet while every endpoint is down. A detector that reads metrics then takes the pool for full. */
+function fateOfAllDown(flowControl: boolean): string {
+  return flowControl
+    ? "all are down: a request waits in flow control, or the gateway tries them and answers 503"
+    : "all are down: the gateway tries them and answers 503";
 }
 
 /** Models without a server, or with one alone. */

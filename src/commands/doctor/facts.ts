@@ -28,6 +28,8 @@ export interface RunningFacts {
   readonly because: string | undefined;
   readonly skew: ClockSkew | undefined;
   readonly endpoints: readonly EndpointFacts[];
+  /** Whether requests may wait in flow control. */
+  readonly flowControl: boolean;
   /** The types of the plugins in force; undefined = unknown. */
   readonly plugins: ReadonlySet<string> | undefined;
   readonly gauges: Readonly<Partial<Record<GaugeName, number>>>;

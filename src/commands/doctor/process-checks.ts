@@ -20,7 +20,12 @@ const OTHERS_WRITE = 0o022;
 /** Whether the admin port answers. */
 export function checkAdmin({ running, admin }: InstallationFacts): Said[] {
   if (typeof running !== "string") return [ok(`the admin port answers at ${admin}`)];
-  return [fail(running, "start the gateway, or give its admin port with --admin")];
+  return [
+    fail(
+      running,
+      "start the gateway, or name the admin address of the running process: sluice doctor --admin HOST:PORT",
+    ),
+  ];
 }
 
 /** The version of the process beside the one of this command. */

@@ -25,8 +25,10 @@ export async function runningFacts(access: AdminAccess & { readonly admin: strin
   const list = at(parseJson(shown.text), "endpoints");
   if (shown.status !== 200 || !Array.isArray(list))
     throw new SluiceError("ADMIN_FOREIGN", `${access.admin} answers, but not as the admin port of a sluice gateway`);
-  const [page, ready, why, plugins] = await Promise.all(
-    ["/metrics", "/ready", "/debug/ready", "/debug/plugins/state"].map((path) => fetchAdmin(access, path)),
+  const [page, ready, why, plugins, queues] = await Promise.all(
+    ["/metrics", "/ready", "/debug/ready", "/debug/plugins/state", "/debug/queues"].map((path) =>
+      fetchAdmin(access, path),
+    ),
   );
   const samples = new PageSamples(Buffer.from(page!.text), [INFO, ...Object.values(GAUGES)]);
   const because = at(parseJson(why!.text), "because");
@@ -36,6 +38,8 @@ export async function runningFacts(access: AdminAccess & { readonly admin: strin
     because: typeof because === "string" ? because : undefined,
     skew: clockSkew(shown.date, shown.sentAt, shown.took),
     endpoints: list.map(endpointOf),
+    // Without flow control this page is absent.
+    flowControl: queues!.status === 200,
     plugins: pluginsIn(at(parseJson(plugins!.text), "plugins")),
     gauges: gaugesIn(samples),
   };

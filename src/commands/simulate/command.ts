@@ -77,7 +77,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
     .option("--metrics-lag <time>", "how old metrics are when they arrive (default: the workload's, mostly 0)")
     .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
-    .option("--quick", "three rates and one seed: done in a few seconds", false)
+    .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
     .option("--html <file>", "write a report with plots, too")
     .option("--json", "the results as one JSON object on stdout instead of tables", false)
     .option("--quiet", "no progress on stderr", false)

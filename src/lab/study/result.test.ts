@@ -18,12 +18,12 @@ describe("behindText", () => {
   it("names who does not keep up, and says nothing where all do", () => {
     expect(behindText([], "60 requests/s", true)).toBeUndefined();
     expect(behindText(["a"], "60 requests/s", false)).toBe(
-      "At 60 requests/s a does not keep up: its queues grow for as long as requests arrive, and so do its times. " +
-        "How many times faster another is says little then.",
+      "At 60 requests/s a does not keep up: its queues and TTFT grow as long as requests arrive. " +
+        "At this rate, `faster` says little.",
     );
     expect(behindText(["a", "b", "c"], "60 requests/s", true)).toBe(
-      "At 60 requests/s a, b and c do not keep up: their queues grow for as long as requests arrive, and so do their times. " +
-        "How many times faster another is says little then; the lower rates say more.",
+      "At 60 requests/s a, b and c do not keep up: their queues and TTFT grow as long as requests arrive. " +
+        "At this rate, `faster` says little; compare the lower rates.",
     );
   });
 });

@@ -184,13 +184,19 @@ export function keepsUp(ttftP90: number, durationMs: number): boolean {
 /**
  * A warning about ratios to policies that do not keep up; undefined when all keep up.
  * @param names of the policies that do not keep up @param at such as `60 requests/s`
- * @param lower whether lower rates were run, too
+ * @param lower whether lower rates were run, too @param ratio its name where the reader sees it
  */
-export function behindText(names: readonly string[], at: string, lower: boolean): string | undefined {
+export function behindText(
+  names: readonly string[],
+  at: string,
+  lower: boolean,
+  ratio = "`faster`",
+): string | undefined {
   if (names.length === 0) return undefined;
   const [they, their] = names.length === 1 ? ["does", "its"] : ["do", "their"];
+  const advice = lower ? "; compare the lower rates" : "";
   return (
-    `At ${at} ${listed(names)} ${they} not keep up: ${their} queues grow for as long as requests arrive, and so do ${their} times. ` +
-    `How many times faster another is says little then${lower ? "; the lower rates say more" : ""}.`
+    `At ${at} ${listed(names)} ${they} not keep up: ${their} queues and TTFT grow as long as requests arrive. ` +
+    `At this rate, ${ratio} says little${advice}.`
   );
 }

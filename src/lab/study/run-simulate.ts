@@ -56,10 +56,15 @@ export async function runSimulate(
   const plan: StudyPlan = { ...simulateSettings(names, flags, CATALOGUE), samples: html !== undefined };
   const size = planSize(plan);
   if (html !== undefined) await checkReportFile(html);
-  if (!quiet) streams.progress.write(`${planText(plan, size)}\n`);
   return interruptible(async (signal) => {
     const study = await watched(quiet ? undefined : streams.progress, (options) =>
-      runStudy(plan, { ...options, signal }),
+      runStudy(plan, {
+        ...options,
+        signal,
+        onChecked() {
+          if (!quiet) streams.progress.write(`${planText(plan, size)}\n`);
+        },
+      }),
     );
     const partial = study.runs.length < size.runs;
     if (json) streams.out(`${JSON.stringify({ ...study, partial })}\n`);

@@ -45,8 +45,8 @@ sticky-until-saturated      75 ms     150 ms    267x     165 ms         20,412  
 
 Shortest TTFT p90: default with 130 ms, not distinct from sticky-until-saturated, against 40.0 s of round-robin. Most
 output tokens/s: default with 21,926, not distinct from sticky-until-saturated, against 1,250 of round-robin.
-At 60 requests/s round-robin does not keep up: its queues grow for as long as requests arrive, and so do its times. How
-many times faster another is says little then; the lower rates say more.
+At 60 requests/s round-robin does not keep up: its queues and TTFT grow as long as requests arrive. At this rate,
+\`faster\` says little; compare the lower rates.
 
 TTFT p90 over requests/s, medians
 policy                      10      60
@@ -58,10 +58,10 @@ TTFT      time from a request's arrival to its first token; p90: nine in ten are
 faster    how many times shorter the TTFT p90 is than round-robin's
 tokens/s  output tokens of all servers; more: how many times those of round-robin
 hits      share of the prompts' tokens that a cache held
-max/mean  load of the busiest server by that of the average one; 1 = even
+max/mean  load of the busiest server, divided by the average; 1 = even
 rejected  requests that were refused; --json and --html tell more
 
-Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 24,000/s (0.51).
+Speed of the simulation: 12,340 requests per second of real time with the scheduler, 24,000 without (0.51).
 `);
   });
 
@@ -92,7 +92,7 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
     const workloads = [workloadOf({ warmUp: { rate: 2.5, durationMs: 50_000 } })];
     const told = studyText(studyOf(runs(), { workloads }), { planned: 18 });
     expect(told.replace(/\n/g, " ")).toContain(
-      "45 s of arrivals at 10, 60 requests/s; before them 50 s at 2.5 to warm up; metrics read every 50 ms;",
+      "45 s of arrivals at 10, 60 requests/s; warm-up before: 50 s at 2.5 requests/s; metrics read every 50 ms;",
     );
   });
 
@@ -156,7 +156,7 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
     expect(first).toContain("Shortest TTFT p90: b with 95 ms, not distinct from a.");
     const one = verdict([runOf("a", 60, 1, 104), runOf("b", 60, 1, 100), runOf("c", 60, 1, 106)]);
     expect(one).toContain("Shortest TTFT p90: b with 100 ms, not distinct from a.");
-    expect(one).toContain("One seed tells no small differences: --seeds 5 does.");
+    expect(one).toContain("One seed cannot show small differences; use --seeds 5.");
     expect(one).not.toContain("keep up");
   });
 

@@ -106,7 +106,7 @@ function settingText({ seeds }: Study, workload: StudiedWorkload): string {
     ...(warmUp === undefined
       ? []
       : [
-          `before them ${short(warmUp.durationMs / 1000)} s at ${short(warmUp.rate)} to warm up${warmUp.restMs ? `, and ${short(warmUp.restMs / 1000)} s for its answers` : ""}`,
+          `warm-up before: ${short(warmUp.durationMs / 1000)} s at ${short(warmUp.rate)} ${rateUnit}${warmUp.restMs ? `, then ${short(warmUp.restMs / 1000)} s until its answers end` : ""}`,
         ]),
     `metrics read every ${duration(scrapeIntervalMs)}${metricsLagMs === 0 ? "" : `, ${duration(metricsLagMs)} old`}`,
     seeds.length === 1 ? `seed ${first}` : `seeds ${first} to ${last}`,
@@ -149,7 +149,7 @@ function verdictText(policies: readonly string[], runs: readonly RunResult[]): s
   const most = bestText("Most output tokens/s", "count", tokensPerSecond, policies, runs, (a, b) => a > b);
   if (policies.length < 2 || quickest === undefined || most === undefined) return undefined;
   const several = runs.some(({ seed }) => seed !== runs[0]!.seed);
-  return `${quickest} ${most}${several ? "" : " One seed tells no small differences: --seeds 5 does."}`;
+  return `${quickest} ${most}${several ? "" : " One seed cannot show small differences; use --seeds 5."}`;
 }
 
 function bestText(
@@ -207,7 +207,7 @@ function legend({ policies, runs }: Study, width: number): string[] {
         ] as const)
       : ([["tokens/s", "output tokens of all servers"]] as const)),
     ["hits", "share of the prompts' tokens that a cache held"],
-    ["max/mean", "load of the busiest server by that of the average one; 1 = even"],
+    ["max/mean", "load of the busiest server, divided by the average; 1 = even"],
     ["rejected", "requests that were refused; --json and --html tell more"],
     ...(anyFlowControl(runs) ? FLOW_WORDS : []),
   ];
@@ -219,7 +219,7 @@ function legend({ policies, runs }: Study, width: number): string[] {
 
 function speedText({ requestsPerSecond, bareRequestsPerSecond }: NonNullable<Study["speed"]>): string {
   const share = requestsPerSecond / bareRequestsPerSecond;
-  return `Simulated ${grouped(requestsPerSecond)} requests/s; the same arrivals and engines without a scheduler ${grouped(bareRequestsPerSecond)}/s (${share.toFixed(2)}).`;
+  return `Speed of the simulation: ${grouped(requestsPerSecond)} requests per second of real time with the scheduler, ${grouped(bareRequestsPerSecond)} without (${share.toFixed(2)}).`;
 }
 
 /** At most four digits: `50`, `3.75`, `0.7813`. */

@@ -49,6 +49,8 @@ export interface StudyProgress {
 }
 
 export interface StudyOptions {
+  /** Called once, when the configurations of all policies are checked and the runs begin. */
+  onChecked?(): void;
   onProgress?(progress: StudyProgress): void;
   /** Ends the study with the runs that are finished. */
   readonly signal?: AbortSignal;
@@ -73,6 +75,7 @@ interface PlannedRun {
  */
 export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Promise<Study> {
   const planned = await plannedRuns(plan);
+  options.onChecked?.();
   // With a very low rate, no request may be expected at all.
   const whole = Math.max(
     Number.MIN_VALUE,

@@ -42,8 +42,13 @@ export interface ConfigSource {
  */
 export async function readConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
   const config = await checkedConfig(source, log);
-  log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in force");
+  reportConfig(config, log);
   return config;
+}
+
+/** Logs a configuration that is in force from now on. */
+export function reportConfig(config: EffectiveConfig, log: Logger): void {
+  log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in force");
 }
 
 /** As `readConfig`, for a configuration that is not in force yet. */

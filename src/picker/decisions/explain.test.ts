@@ -242,9 +242,16 @@ describe("explanation of a decision", () => {
       running: 2,
     });
     expect(notes).toEqual([
-      "1 shown never scraped: unknown values count as the worst known ones.",
-      "No candidate's number of waiting requests was known: it made no difference.",
-      "No candidate's KV-cache use was known: it made no difference.",
+      "1 listed candidate was never scraped. An unknown value counts as the worst known one; where no candidate's value was " +
+        "known (number of waiting requests and KV-cache use), it made no difference.",
+    ]);
+    const blind = candidate("a", [1, 0], W, { ...unknown, ageMs: 10 });
+    expect(explain(recordOf([blind])).notes).toEqual([
+      "No candidate's value was known (number of waiting requests and KV-cache use), so it made no difference.",
+    ]);
+    const beside = [candidate("a", [1, 0], W, unknown), candidate("b", [0, 0], W)];
+    expect(explain(recordOf(beside)).notes).toEqual([
+      "1 listed candidate was never scraped. An unknown value counts as the worst known one.",
     ]);
     const nothing = explain(recordOf([candidate("a", [1, 0], W, { ...unknown, running: Number.NaN })]));
     expect(nothing.candidates[0]!.age).toBe("never scraped");

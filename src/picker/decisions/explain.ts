@@ -176,13 +176,16 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   if (top.some(({ state }) => state === "down"))
     notes.push("No endpoint that is up could serve this request, so endpoints that are down were candidates, too.");
   const unknown = top.filter(neverScraped).length;
-  if (unknown > 0) notes.push(`${unknown} shown never scraped: unknown values count as the worst known ones.`);
   const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;
   if (stale > 0)
     notes.push(`The metrics of ${counted(stale, "listed candidate")} are stale: they count as the worst known ones.`);
-  for (const [name, of] of METRICS)
-    if (top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))))
-      notes.push(`No candidate's ${name} was known: it made no difference.`);
+  const missing = METRICS.filter(([, of]) => top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))));
+  const names = listed(missing.map(([name]) => name));
+  if (unknown > 0) {
+    const exception = names === "" ? "" : `; where no candidate's value was known (${names}), it made no difference`;
+    const what = `${counted(unknown, "listed candidate was", "listed candidates were")} never scraped`;
+    notes.push(`${what}. An unknown value counts as the worst known one${exception}.`);
+  } else if (names !== "") notes.push(`No candidate's value was known (${names}), so it made no difference.`);
   return notes;
 }
 

@@ -10,7 +10,7 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
-import { readConfig } from "../../picker/core/config-source.ts";
+import { checkedConfig, readConfig, reportConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
@@ -83,7 +83,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
   const random = freshRandom();
   const certificates = new GatewayTls(options.listeners, options.serverTls);
   const seen = await signatureOf(options);
-  const config = await readConfig(options, log);
+  const config = await checkedConfig(options, log);
   const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
@@ -136,6 +136,8 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await parts.startDiscovery();
     stops.push(() => source.close());
     await source.start();
+    // Nothing is in force before the endpoints are read: their fault must not stand below a long line.
+    reportConfig(config, log);
     stops.push(
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );

@@ -21,8 +21,13 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
   upstream_connect: "upstream_error",
   upstream_reset: "upstream_error",
   upstream_timeout: "upstream_error",
+  // The servers are full. A limit of the client is something else.
   saturated: "overloaded_error",
   no_target: "overloaded_error",
+  evicted: "overloaded_error",
+  evicted_queue_pressure: "overloaded_error",
+  evicted_priority: "overloaded_error",
+  ttl_expired: "overloaded_error",
   // OpenAI names the limit here.
   rate_limited_requests: "requests",
   rate_limited_in_flight: "requests",

@@ -21,6 +21,9 @@ export function isLogLine(text: string): boolean {
   return ENVOY.test(text) || COMMON.test(text);
 }
 
+/** The problem of a line of no known format. */
+export const UNKNOWN_FORMAT = "neither JSON, nor Envoy's default format, nor the Common or Combined Log Format";
+
 /**
  * Reads a line of Envoy's default format or of the Common or Combined Log Format. @returns the problem of any other line as
  * text
@@ -30,7 +33,7 @@ export function textEntry(text: string): AccessEntry | string {
   if (envoy !== null) return envoyEntry(envoy);
   const common = COMMON.exec(text);
   if (common !== null) return commonEntry(common);
-  return "neither JSON, nor Envoy's default format, nor the Common or Combined Log Format";
+  return UNKNOWN_FORMAT;
 }
 
 const UNSAID = {

@@ -1,4 +1,5 @@
 import { basename } from "node:path";
+import { grouped } from "../../../base/document/words.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import { VERSION } from "../../../base/process/version.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
@@ -10,7 +11,7 @@ import { POLICIES, type Policy } from "../policies.ts";
 import { runStudy, type StudyOptions } from "../study.ts";
 import { AccessFields } from "./access-fields.ts";
 import { AccessLog } from "./access-log.ts";
-import { textEntry } from "./access-text.ts";
+import { textEntry, UNKNOWN_FORMAT } from "./access-text.ts";
 import { DecisionComparison } from "./decision-comparison.ts";
 import { type Item, ItemFile } from "./items.ts";
 import { recordedTraffic } from "./recorded-traffic.ts";
@@ -179,22 +180,29 @@ function nothing(
   { count, first }: ReplayStudy["broken"],
   { skipped }: AccessLog,
 ): SluiceError {
-  const where = files.length === 1 ? files[0]! : `the ${files.length} files`;
+  const [where, has] = files.length === 1 ? [files[0]!, "has"] : [`the ${files.length} files`, "have"];
   if (skipped.length > 0) {
     const what = skipped.map((one) => `${one.count} x ${one.what}`).join(", ");
     return new SluiceError(
       "REPLAY_INPUT",
-      `there is nothing to replay in ${where}: ${what}. Of an access log those requests are played that are POSTs to inference paths and were answered with 2xx`,
+      `${where} ${has} nothing to replay: ${what}. Of an access log, only POSTs to inference paths with an answer of 2xx are played`,
     );
   }
   const [broken] = first;
-  const problem =
-    broken === undefined
-      ? "there is nothing in it"
-      : `${count} of its lines cannot be read, the first being ${broken.place}${files.length === 1 ? "" : ` of ${broken.file}`}: ${broken.problem}`;
+  const problem = broken === undefined ? "no line has an entry" : unreadable(count, broken, files.length > 1);
   return new SluiceError(
     "REPLAY_INPUT",
-    `there is nothing to replay in ${where}: ${problem}. Give full records of decisions, as sluice explain --all --full prints them, ` +
-      "or an access log: JSON lines, Envoy's default format, or the Common or Combined Log Format",
+    `${where} ${has} nothing to replay: ${problem}. Give records of \`sluice explain --all --full\`, or an access log ` +
+      "(JSON lines, Envoy's default format, Common or Combined Log Format)",
   );
+}
+
+/** @param file whether the reader needs the name of the file */
+function unreadable(count: number, { file, place, problem }: BrokenItem, named: boolean): string {
+  const at = named ? `${place} of ${file}` : place;
+  // The advice behind it lists the formats.
+  const why = problem === UNKNOWN_FORMAT ? "" : ` (${problem})`;
+  return count === 1
+    ? `1 line cannot be read: ${at}${why}`
+    : `${grouped(count)} lines cannot be read, the first is ${at}${why}`;
 }

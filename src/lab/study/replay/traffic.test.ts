@@ -232,10 +232,14 @@ describe("an access log through another configuration", () => {
       code: "REPLAY_INPUT",
       message: expect.stringContaining("1 x GET requests, 1 x answered with 500"),
     });
-    await expect(played("")).rejects.toMatchObject({ message: expect.stringContaining("there is nothing in it") });
+    await expect(played("")).rejects.toMatchObject({
+      message: expect.stringContaining("has nothing to replay: no line has an entry. Give records"),
+    });
     await expect(played("# only\n\n# comments\n")).rejects.toMatchObject({ code: "REPLAY_INPUT" });
     await expect(played("what\nis this\n")).rejects.toMatchObject({
-      message: expect.stringMatching(/2 of its lines cannot be read, the first being line 1: neither JSON/),
+      message: expect.stringMatching(
+        /has nothing to replay: 2 lines cannot be read, the first is line 1\. Give records/,
+      ),
     });
     await expect(replayRecorded(["/nowhere"], {})).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
     await expect(replayRecorded(["/tmp"], {})).rejects.toMatchObject({ code: "DOCUMENT_UNREADABLE" });

@@ -86,7 +86,7 @@ describe("a report", () => {
       "Sluice 1.2.3, seeds 1, 2, 3.",
       "2,140 simulated requests per second of real time in one run; the same arrivals and engines without a scheduler: 5,230. That is 40.9 % of the bare event loop.",
       "<code>sluice simulate all</code>",
-      "do not keep up: their queues grow",
+      "do not keep up: their queues and TTFT grow",
       "What the model leaves out",
       "<noscript>",
     ])

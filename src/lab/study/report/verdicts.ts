@@ -121,7 +121,8 @@ export function verdicts(study: Study): PolicyVerdict[] {
       workload: workload.name,
       headline: headline(scene, study.policies),
       comparisons: others.map(({ name }) => comparison(scene, ours, name)),
-      caution: others.length > 0 ? behindText(late, scene.at, Math.min(...rates) < top) : undefined,
+      caution:
+        others.length > 0 ? behindText(late, scene.at, Math.min(...rates) < top, "a ratio to others") : undefined,
       ladder: rates.length > 1 && others.length > 0 ? ladder(scenes, ours, study.policies) : undefined,
     };
   });

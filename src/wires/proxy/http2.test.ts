@@ -192,7 +192,7 @@ describe("HTTP/2", () => {
       last = now;
       return still;
     });
-    // The window of the client is 64 KiB; the rest is one piece of undici, node's buffers, and the buffers of the system.
+    // The window of the client is 64 KiB; the rest is one piece that was read, node's buffers, and the buffers of the system.
     expect(harness.exchange.answerBytes).toBeLessThan(1 << 20);
     expect((await askSession(one, POST, "x")).text).toBe("small");
   });

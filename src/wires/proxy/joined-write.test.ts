@@ -57,6 +57,8 @@ it("a peer that does not read gets the bytes as they were, whatever is written a
 it("writes a text alone", async () => {
   const { socket, peer } = await pair();
   writeJoined(socket, "a\xff", [], 0, "b");
-  const [bytes] = await new Promise<Buffer[]>((resolve) => peer.once("data", (...all) => resolve(all as Buffer[])).resume());
+  const [bytes] = await new Promise<Buffer[]>((resolve) =>
+    peer.once("data", (...all) => resolve(all as Buffer[])).resume(),
+  );
   expect(bytes).toEqual(Buffer.from("a\xffb", "latin1"));
 });

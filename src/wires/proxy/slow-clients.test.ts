@@ -58,7 +58,7 @@ describe("slow clients", () => {
     collectGarbage();
     const after = process.memoryUsage();
     const held = after.arrayBuffers + after.heapUsed - before.arrayBuffers - before.heapUsed;
-    // A piece of undici and the buffers of node, on the side of the proxy, and a piece on the sides of client and server.
+    // A piece that was read and the buffers of node, on the side of the proxy, and a piece on the sides of client and server.
     expect(held / COUNT).toBeLessThan(256 * 1024);
     expect(await harness.ask(get())).toMatch(/served$/);
   }, 600_000);

@@ -218,7 +218,7 @@ describe("D-60: timers of a request, in virtual time", () => {
   });
 });
 
-describe("D-60: timers node and undici keep, with shrunk values", () => {
+describe("D-60: timers that node and the connections to model servers keep, with shrunk values", () => {
   it("D-57: the defaults are those of the specification, and node is told its own", async () => {
     expect(DEFAULT_TIMERS).toMatchObject({
       requestHeaders: 30_000,

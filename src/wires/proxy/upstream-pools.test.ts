@@ -4,8 +4,8 @@ import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { BeginQueue } from "./begin-queue.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "./options.ts";
-import { UpstreamPools } from "./upstream-pools.ts";
 import type { UpstreamHandler } from "./upstream/transport.ts";
+import { UpstreamPools } from "./upstream-pools.ts";
 
 const clock = new VirtualClock();
 const servers: RawServer[] = [];
@@ -104,11 +104,7 @@ describe("UpstreamPools", () => {
     const [a, pools] = [await server(), poolsOf(1)];
     const asked = ask(pools, a.hostPort);
     pools.release(a);
-    pools.dispatch(
-      { hostPort: "127.0.0.1:1" },
-      { path: "/", method: "GET", headers: ["host", "model"] },
-      NOTHING,
-    );
+    pools.dispatch({ hostPort: "127.0.0.1:1" }, { path: "/", method: "GET", headers: ["host", "model"] }, NOTHING);
     await asked;
   });
 });

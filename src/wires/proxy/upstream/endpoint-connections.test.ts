@@ -1,5 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { answerBytes, chunkBytes, type RawRequest, type RawServer, rawServer } from "../../../../test/support/loopback.ts";
+import {
+  answerBytes,
+  chunkBytes,
+  type RawRequest,
+  type RawServer,
+  rawServer,
+} from "../../../../test/support/loopback.ts";
 import { poll } from "../../../../test/support/poll.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { connector } from "../../../base/grpc/server-connector.ts";
@@ -82,7 +88,9 @@ describe("a connection without a request", () => {
   });
 
   it("closes two seconds before the server would close it", async () => {
-    const { server, own } = await world(({ socket }) => socket.write(answerBytes(200, "ok", "keep-alive: timeout=5\r\n")));
+    const { server, own } = await world(({ socket }) =>
+      socket.write(answerBytes(200, "ok", "keep-alive: timeout=5\r\n")),
+    );
     await answered(own);
     clock.advance(2999);
     await answered(own);
@@ -92,7 +100,9 @@ describe("a connection without a request", () => {
   });
 
   it("is not used when the server says that it closes it within two seconds", async () => {
-    const { server, own } = await world(({ socket }) => socket.write(answerBytes(200, "ok", "keep-alive: timeout=2\r\n")));
+    const { server, own } = await world(({ socket }) =>
+      socket.write(answerBytes(200, "ok", "keep-alive: timeout=2\r\n")),
+    );
     await answered(own);
     await answered(own);
     expect(server.sockets).toHaveLength(2);

@@ -25,7 +25,7 @@ interface Outcome {
 interface Reply {
   readonly pieces: readonly Buffer[];
   /** What follows the bytes. */
-  readonly then: "keep" | "end" | "reset";
+  readonly after: "keep" | "end" | "reset";
 }
 
 /** What one transport did with all requests: what the server read, over which connection, and what came back. */
@@ -62,15 +62,15 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 12; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-async function reply(socket: Socket, { pieces, then }: Reply, over: () => boolean): Promise<void> {
+async function reply(socket: Socket, { pieces, after }: Reply, over: () => boolean): Promise<void> {
   for (const piece of pieces) {
     if (socket.destroyed) return;
     await new Promise<void>((resolve) => void socket.write(piece, () => resolve()));
     await settle();
   }
   // The rest of an answer never comes.
-  if (then === "reset") socket.resetAndDestroy();
-  else if (then === "end" || !over()) socket.end();
+  if (after === "reset") socket.resetAndDestroy();
+  else if (after === "end" || !over()) socket.end();
   await settle();
 }
 
@@ -185,11 +185,13 @@ const message = fc
 const answer = fc
   .record({
     bytes: message,
-    fault: fc.option(fc.record({ at: fc.nat(), byte: fc.integer({ min: 0, max: 255 }), cut: fc.boolean() }), { freq: 3 }),
+    fault: fc.option(fc.record({ at: fc.nat(), byte: fc.integer({ min: 0, max: 255 }), cut: fc.boolean() }), {
+      freq: 3,
+    }),
     cuts: fc.array(fc.nat(), { maxLength: 5 }),
-    then: fc.constantFrom("keep", "keep", "end", "reset"),
+    after: fc.constantFrom("keep", "keep", "end", "reset"),
   })
-  .map(({ bytes, fault, cuts, then }): Reply => {
+  .map(({ bytes, fault, cuts, after }): Reply => {
     let whole = Buffer.from(bytes, "latin1");
     if (fault !== null && whole.length > 0) {
       const at = fault.at % whole.length;
@@ -198,14 +200,21 @@ const answer = fc
     }
     const places = cuts.map((cut) => cut % (whole.length + 1)).toSorted((a, b) => a - b);
     const pieces = [0, ...places].map((from, i) => whole.subarray(from, places[i] ?? whole.length));
-    return { pieces: pieces.filter((piece) => piece.length > 0), then: then as Reply["then"] };
+    return { pieces: pieces.filter((piece) => piece.length > 0), after: after as Reply["after"] };
   });
 const request = fc
   .record({
     method: fc.constantFrom("GET", "POST", "POST", "HEAD", "DELETE", "PUT", "OPTIONS", "BAD METHOD"),
     path: fc.constantFrom("/v1/completions", "/v1/x?y=\xff", "/a b", "none"),
     more: fc.array(
-      fc.constantFrom(["x-a", "1"], ["x-b", "\xe9"], ["x-c", "a\r\nb: c"], ["x d", "1"], ["upgrade", "h2c"], ["expect", "1"]),
+      fc.constantFrom(
+        ["x-a", "1"],
+        ["x-b", "\xe9"],
+        ["x-c", "a\r\nb: c"],
+        ["x d", "1"],
+        ["upgrade", "h2c"],
+        ["expect", "1"],
+      ),
       { maxLength: 2 },
     ),
     body: fc.constantFrom("none", "empty", "one", "pieces", "long"),

@@ -1,6 +1,18 @@
 import type { Beginning } from "../begin-queue.ts";
-import type { UpstreamConnection } from "./upstream-connection.ts";
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from "./transport.ts";
+
+/** A connection, as the call that it carries sees it. */
+export interface CallCarrier {
+  /** The connection is not usable any more. */
+  readonly broken: boolean;
+  /** Sends the request of a call. */
+  carry(call: UpstreamCall): void;
+  /** Stops reading the answer. */
+  pause(): void;
+  resume(): void;
+  /** Ends the connection, and its call with an error. */
+  fail(error: Error): void;
+}
 
 /** What a call needs of the connections of its endpoint. */
 export interface CallHost {
@@ -18,7 +30,7 @@ export class UpstreamCall implements UpstreamController, Beginning {
   /** Undefined once the socket has it. */
   body: UpstreamRequest["body"];
   /** Undefined before a connection is there, and once the call is over. */
-  connection: UpstreamConnection | undefined;
+  connection: CallCarrier | undefined;
   paused = false;
   readonly #host: CallHost;
 

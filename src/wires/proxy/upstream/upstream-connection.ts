@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
-import { AnswerParser, type Progress } from "./answer-parser.ts";
+import { type AnswerEvents, AnswerParser, type Progress } from "./answer-parser.ts";
 import { MOST_BYTES } from "./llhttp.ts";
 import { writeRequest } from "./request-bytes.ts";
-import type { UpstreamCall } from "./upstream-call.ts";
+import type { CallCarrier, UpstreamCall } from "./upstream-call.ts";
 
 /**
  * All connections read into one buffer: a read is parsed before the next one begins, and what must stay is copied. Without it
@@ -21,7 +21,7 @@ export interface ConnectionKeeper {
 }
 
 /** One connection of HTTP/1.1 to a model server. It carries one call at a time. */
-export class UpstreamConnection {
+export class UpstreamConnection implements CallCarrier, AnswerEvents {
   /** Monotonic milliseconds; the connection is not used after this time. */
   usableUntil = 0;
   readonly #keeper: ConnectionKeeper;

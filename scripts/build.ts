@@ -1,6 +1,6 @@
 /**
  * Builds `dist/` for the npm package: Node strips no types below node_modules, and a start from a thousand small files takes two to
- * three times the CPU time of a start from some dozens (docs/adr/0029-a-bundled-package.md). The commands and what applications import are
+ * three times the CPU time of a start from some dozens (docs/adr/0031-a-bundled-package.md). The commands and what applications import are
  * entries of one bundle, so they share one instance of every module.
  */
 import { execFileSync } from "node:child_process";

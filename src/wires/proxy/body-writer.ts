@@ -25,7 +25,7 @@ function flush(writer: BodyWriter): void {
 
 /**
  * Writes the body of an answer to the client: all pieces of a tick in one write, with the head if that has not left yet. Node would
- * write each chunk in four pieces, with three objects for each (docs/adr/0029). In a Node with other internals, node writes.
+ * write each chunk in four pieces, with three objects for each (docs/adr/0030). In a Node with other internals, node writes.
  */
 export class BodyWriter {
   readonly #response: ServerResponse;

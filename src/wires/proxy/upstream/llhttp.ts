@@ -51,7 +51,9 @@ let llhttp: Exports | undefined;
 function load(): Exports {
   const require = createRequire(import.meta.url);
   const { WebAssembly } = globalThis as unknown as { WebAssembly: Wasm };
-  const module = new WebAssembly.Module(require("undici/lib/llhttp/llhttp_simd-wasm.js") as Uint8Array);
+  // V8 lacks SIMD on some machines of these kinds. undici chooses in the same way.
+  const build = ["ppc64", "riscv64"].includes(process.arch) ? "llhttp-wasm.js" : "llhttp_simd-wasm.js";
+  const module = new WebAssembly.Module(require(`undici/lib/llhttp/${build}`) as Uint8Array);
   const env = {
     wasm_on_message_begin: () => events.onBegin(),
     wasm_on_url: () => OK,

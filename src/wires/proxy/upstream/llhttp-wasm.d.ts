@@ -1,6 +1,9 @@
-/** A file of undici's package that has no types of its own. */
+// Files of undici's package that have no types of their own: the bytes of WebAssembly modules.
+declare module "undici/lib/llhttp/llhttp-wasm.js" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
 declare module "undici/lib/llhttp/llhttp_simd-wasm.js" {
-  /** The bytes of a WebAssembly module. */
-  const wasm: Uint8Array;
-  export default wasm;
+  const bytes: Uint8Array;
+  export default bytes;
 }

@@ -1,4 +1,5 @@
-import wasm from "undici/lib/llhttp/llhttp_simd-wasm.js";
+import plain from "undici/lib/llhttp/llhttp-wasm.js";
+import simd from "undici/lib/llhttp/llhttp_simd-wasm.js";
 
 /**
  * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where an answer begins and ends, so
@@ -50,7 +51,8 @@ let llhttp: Exports | undefined;
 
 function load(): Exports {
   const { WebAssembly } = globalThis as unknown as { WebAssembly: Wasm };
-  const module = new WebAssembly.Module(wasm);
+  // V8 lacks SIMD on some machines of these kinds. undici chooses in the same way.
+  const module = new WebAssembly.Module(["ppc64", "riscv64"].includes(process.arch) ? plain : simd);
   const env = {
     wasm_on_message_begin: () => events.onBegin(),
     wasm_on_url: () => OK,

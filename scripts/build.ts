@@ -69,6 +69,8 @@ const { output } = await bundle.write({
   // With the places in the sources and without their text, which the repository has.
   sourcemap: true,
   sourcemapExcludeSources: true,
+  // One character beyond Latin-1 doubles the memory of a file's text, and most such characters are in comments.
+  comments: { legal: true, annotation: false, jsdoc: false },
   entryFileNames: "[name].js",
   // Without a hash, a new release overwrites the files of the old one in the compile cache.
   chunkFileNames: "chunks/[name].js",

@@ -1,5 +1,5 @@
-import plain from "undici/lib/llhttp/llhttp-wasm.js";
 import simd from "undici/lib/llhttp/llhttp_simd-wasm.js";
+import plain from "undici/lib/llhttp/llhttp-wasm.js";
 
 /**
  * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where an answer begins and ends, so

@@ -1,3 +1,4 @@
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import {
   answerBytes,
@@ -13,6 +14,9 @@ import { BeginQueue } from "../begin-queue.ts";
 import { EndpointConnections } from "./endpoint-connections.ts";
 import type { UpstreamController, UpstreamHandler } from "./transport.ts";
 
+/** Bytes of an answer, more than the buffers of a system hold. */
+const MANY = 64 * 1024 * 1024;
+
 let clock = new VirtualClock();
 const servers: RawServer[] = [];
 const transports: EndpointConnections[] = [];
@@ -27,7 +31,11 @@ const ok = ({ socket }: RawRequest): void => void socket.write(answerBytes(200, 
 async function world(answer: (request: RawRequest) => void): Promise<{ server: RawServer; own: EndpointConnections }> {
   const server = await rawServer(answer);
   servers.push(server);
-  const own = new EndpointConnections(`127.0.0.1:${server.port}`, {
+  return { server, own: connections(server.port) };
+}
+
+function connections(port: number): EndpointConnections {
+  const own = new EndpointConnections(`127.0.0.1:${port}`, {
     clock,
     open: connector({ clock, timeout: 2000 }),
     beginnings: new BeginQueue(clock),
@@ -35,13 +43,14 @@ async function world(answer: (request: RawRequest) => void): Promise<{ server: R
     headerBytes: 60_000,
   });
   transports.push(own);
-  return { server, own };
+  return own;
 }
 
 /** Keeps what happens to a request. */
 class Kept implements UpstreamHandler {
   controller: UpstreamController | undefined;
   readonly chunks: string[] = [];
+  headers: readonly string[] = [];
   end: string | undefined;
   /** Called with each chunk. */
   onChunk = (): void => {};
@@ -51,7 +60,9 @@ class Kept implements UpstreamHandler {
   }
   onRequestSent(): void {}
   onResponseStarted(): void {}
-  onResponseStart(): void {}
+  onResponseStart(_status: number, headers: readonly string[]): void {
+    this.headers = headers;
+  }
   onResponseData(chunk: Buffer): void {
     this.chunks.push(chunk.toString());
     this.onChunk();
@@ -154,6 +165,120 @@ describe("a request that is paused", () => {
     await poll("the end", () => kept.end === "complete");
     expect(kept.chunks).toEqual(["one", "two"]);
   });
+});
+
+/** The method, headers and body of a request. */
+function send(own: EndpointConnections, method: string, headers: readonly string[] = [], body?: Uint8Array): Kept {
+  const kept = new Kept();
+  own.dispatch({ method, path: "/", headers: ["host", "model", ...headers], body }, kept);
+  clock.advance(0);
+  return kept;
+}
+
+describe("a connection whose answer leaves a doubt", () => {
+  it.each([
+    ["a 204 that announces a body", "GET", "HTTP/1.1 204 X\r\ncontent-length: 5\r\n\r\n"],
+    ["a 304 in chunks", "GET", "HTTP/1.1 304 X\r\ntransfer-encoding: chunked\r\n\r\n"],
+    ["an answer to HEAD", "HEAD", "HTTP/1.1 200 X\r\ncontent-length: 5\r\n\r\n"],
+  ])("carries no further request: %s", async (_what, method, answer) => {
+    const { server, own } = await world(({ socket }) => socket.write(answer));
+    for (let n = 1; n <= 2; n++) {
+      const kept = send(own, method);
+      await poll("the end", () => kept.end === "complete");
+      expect([kept.chunks, server.sockets.length]).toEqual([[], n]);
+    }
+  });
+
+  it("carries no further request: the server answered before it had the whole body", async () => {
+    const sockets: Socket[] = [];
+    const server = createServer((socket) => {
+      sockets.push(socket);
+      socket.on("error", () => {});
+      socket.once("data", () => {
+        socket.pause();
+        socket.write(answerBytes(200, "early"));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const own = connections((server.address() as AddressInfo).port);
+    for (let n = 1; n <= 2; n++) {
+      // More than the buffers of a system hold.
+      const kept = send(own, "POST", [], Buffer.alloc(64 * 1024 * 1024));
+      await poll("the end", () => kept.end === "complete");
+      expect([kept.chunks, sockets.length]).toEqual([["early"], n]);
+    }
+    await own.destroy();
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+});
+
+it("the trailers of an answer are not headers of the next one", async () => {
+  const { server, own } = await world(({ socket, index }) =>
+    socket.write(
+      index === 0 ? "HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-t: 1\r\n\r\n" : answerBytes(200, "ok"),
+    ),
+  );
+  await answered(own);
+  const { headers } = await answered(own);
+  expect([headers, server.sockets.length]).toEqual([["content-length", "2"], 1]);
+});
+
+describe("a client that does not read", () => {
+  it("stops the reads from its server", async () => {
+    const piece = Buffer.alloc(1024 * 1024);
+    let sent = 0;
+    const { own } = await world(({ socket }) => {
+      const next = (): void => {
+        for (; sent < MANY && socket.write(piece); sent += piece.length);
+      };
+      socket.write(`HTTP/1.1 200 X\r\ncontent-length: ${MANY}\r\n\r\n`);
+      socket.on("drain", () => {
+        sent += piece.length;
+        next();
+      });
+      next();
+    });
+    const kept = ask(own);
+    kept.onChunk = () => kept.controller!.pause();
+    await poll("a chunk", () => kept.chunks.length === 1);
+    let before = -1;
+    let still = 0;
+    await poll("a standstill", () => {
+      still = sent === before ? still + 1 : 0;
+      before = sent;
+      return still === 20;
+    });
+    expect(sent).toBeLessThan(MANY / 2);
+    expect(kept.chunks).toHaveLength(1);
+  });
+
+  it("gets its bytes whole, whatever other connections read meanwhile", async () => {
+    const { own } = await world(({ socket, index }) =>
+      socket.write(
+        index === 0
+          ? `HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n${["one", "two"].map(chunkBytes).join("")}0\r\n\r\n`
+          : answerBytes(200, "x".repeat(1000)),
+      ),
+    );
+    const kept = ask(own);
+    kept.onChunk = () => kept.controller!.pause();
+    await poll("a chunk", () => kept.chunks.length === 1);
+    await answered(own);
+    kept.onChunk = () => {};
+    kept.controller!.resume();
+    await poll("the end", () => kept.end === "complete");
+    expect(kept.chunks).toEqual(["one", "two"]);
+  });
+});
+
+it("a connection whose time is over carries no request, also while timers are late", async () => {
+  const { server, own } = await world(ok);
+  clock.after = () => ({ cancel() {} });
+  await answered(own);
+  clock.advance(60_000);
+  await answered(own);
+  expect(server.sockets).toHaveLength(2);
 });
 
 describe("the end of all connections", () => {

@@ -162,7 +162,7 @@ export class ProfileRun {
         const raw = out[i]!;
         // This form of the comparison turns NaN into 0.
         const score = raw >= 0 ? (raw <= 1 ? raw : 1) : 0;
-        if (score !== raw) out[i] = score;
+        out[i] = score;
         totals[i]! += score * weight;
       }
       if (timed) this.#calls.scored(this.profile, scorer, started, out, count);

@@ -61,14 +61,11 @@ export const inflightLoadProducer = defineProducer({
         const { inFlight } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
-      }
-      if (matched === undefined || total === undefined || blockTokens === undefined) {
-        uncached.fill(input + output, 0, count);
-        return;
-      }
-      for (let i = 0; i < count; i++) {
-        const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
-        uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
+        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
+        else {
+          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
+          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
+        }
       }
     },
   }),

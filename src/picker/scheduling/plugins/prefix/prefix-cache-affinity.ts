@@ -37,10 +37,8 @@ export const prefixCacheScorer = defineScorer({
       const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
       const total = candidates.column(PREFIX_TOTAL_BLOCKS);
       const blockTokens = candidates.column(PREFIX_BLOCK_TOKENS);
-      const { count } = candidates;
-      for (let i = 0; i < count; i++) {
-        // Most endpoints hold nothing of a prompt, and the divisions take most of the time.
-        if (matched[i] === 0 || !(total[i]! > 0)) continue;
+      for (let i = 0; i < candidates.count; i++) {
+        if (!(total[i]! > 0)) continue;
         const length = Math.min(1, (matched[i]! * blockTokens[i]!) / matchLengthScaleTokens);
         const share = matched[i]! / total[i]!;
         out[i] = matchLengthWeight * length * length + (1 - matchLengthWeight) * share;

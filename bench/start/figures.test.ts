@@ -1,16 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { holds, line, type Start, secondsOf, secondsOfThreads, spreadOf } from "./figures.ts";
+import { holds, line, type Start, secondsOf, secondsOfThreads } from "./figures.ts";
 
 const starts = (...cpus: readonly number[]): Start[] =>
   cpus.map((cpu) => ({ cpu, idle: 1000 * cpu, peak: 2000 * cpu }));
 const BARE = starts(0.03, 0.05, 0.04);
 
 describe("figures of starts", () => {
-  it("takes the middle, or the mean of the two in the middle", () => {
-    expect(spreadOf([3, 1, 2])).toEqual({ median: 2, least: 1, most: 3 });
-    expect(spreadOf([4, 1, 2, 3])).toEqual({ median: 2.5, least: 1, most: 4 });
-  });
-
   it("adds user and system time, whatever the program wrote before", () => {
     expect(secondsOf("a warning\n0.120 0.034\n")).toBeCloseTo(0.154);
     expect(() => secondsOf("0.1\n")).toThrow("not the times");

@@ -1,3 +1,5 @@
+import { spread } from "../../src/lab/study/result.ts";
+
 /** One start of one program. */
 export interface Start {
   /** Seconds of CPU, user and system, of all threads: until the ready line, or until the end of a program that ends. */
@@ -12,21 +14,6 @@ export interface Start {
 export interface Limit {
   readonly cpu?: number;
   readonly idle?: number;
-}
-
-/** The middle value, the smallest and the largest. */
-export interface Spread {
-  readonly median: number;
-  readonly least: number;
-  readonly most: number;
-}
-
-/** @param values at least one */
-export function spreadOf(values: readonly number[]): Spread {
-  const sorted = values.toSorted((a, b) => a - b);
-  const half = sorted.length / 2;
-  const median = (sorted[Math.ceil(half) - 1]! + sorted[Math.floor(half)]!) / 2;
-  return { median, least: sorted[0]!, most: sorted.at(-1)! };
 }
 
 /** Seconds of CPU in the line that `time` of bash writes for the format `%3U %3S`. @throws Error for other text */
@@ -59,17 +46,17 @@ export function line(
   bare: readonly Start[],
   limit?: Limit,
 ): string {
-  const { median, least, most } = spreadOf(starts.map(({ cpu }) => cpu));
+  const { min, median, max } = spread(starts.map(({ cpu }) => cpu));
   const times = ratios(starts, bare);
   const columns = [
     name.padEnd(10),
     way.padEnd(15),
-    `${median.toFixed(3)} (${least.toFixed(3)}-${most.toFixed(3)})`.padEnd(20),
+    `${median.toFixed(3)} (${min.toFixed(3)}-${max.toFixed(3)})`.padEnd(20),
     times.cpu.toFixed(2).padStart(9),
   ];
   if (times.idle !== undefined) {
-    const peak = spreadOf(starts.map((start) => start.peak!)).median;
-    const idle = spreadOf(starts.map((start) => start.idle!)).median;
+    const peak = spread(starts.map((start) => start.peak!)).median;
+    const idle = spread(starts.map((start) => start.idle!)).median;
     columns.push(idle.toFixed(0).padStart(10), times.idle.toFixed(2).padStart(7), peak.toFixed(0).padStart(10));
   }
   if (limit !== undefined) {
@@ -83,7 +70,7 @@ export function line(
 }
 
 function ratios(starts: readonly Start[], bare: readonly Start[]): { readonly cpu: number; readonly idle?: number } {
-  const median = (of: readonly Start[], figure: (start: Start) => number): number => spreadOf(of.map(figure)).median;
+  const median = (of: readonly Start[], figure: (start: Start) => number): number => spread(of.map(figure)).median;
   const cpu = median(starts, (start) => start.cpu) / median(bare, (start) => start.cpu);
   if (starts.some(({ idle }) => idle === undefined)) return { cpu };
   return { cpu, idle: median(starts, (start) => start.idle!) / median(bare, (start) => start.idle!) };

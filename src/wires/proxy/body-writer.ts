@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { JOINED, writeJoined } from "./joined-write.ts";
+import { writeJoined } from "./joined-write.ts";
 
 /** Bytes that wait for the end of the tick. With more, they leave at once. */
 const MOST_WAITING = 64 * 1024;
@@ -72,7 +72,6 @@ export class BodyWriter {
     if (chunked) after = last ? "\r\n0\r\n\r\n" : "\r\n";
     inside._headerSent = true;
     if (last) inside.chunkedEncoding = false;
-    if (length > JOINED) return writePieces(socket, before, pieces, after);
     return writeJoined(socket, before, pieces, length, after);
   }
 
@@ -89,13 +88,4 @@ export class BodyWriter {
     const known = typeof _header === "string" && typeof _headerSent === "boolean" && outputData?.length === 0;
     return known && _hasBody === true && socket?.writable === true ? socket : undefined;
   }
-}
-
-function writePieces(socket: Socket, before: string, pieces: readonly Uint8Array[], after: string): boolean {
-  socket.cork();
-  let goesOn = before === "" || socket.write(before, "latin1");
-  for (const piece of pieces) goesOn = socket.write(piece);
-  if (after !== "") goesOn = socket.write(after, "latin1");
-  socket.uncork();
-  return goesOn;
 }

@@ -10,18 +10,19 @@ export const JOINED = 32 * 1024;
 let shared = Buffer.allocUnsafeSlow(2 * JOINED);
 
 /**
- * Writes text, pieces and text, at most `JOINED` bytes of pieces and as many of text, in one write.
- * @param before every character is a byte
+ * Writes text, pieces and text together: in one buffer up to `JOINED` bytes of pieces, else without a copy of the pieces.
+ * @param before every character is a byte, as in `after`
  * @param length of all pieces
  * @returns as `socket.write`
  */
 export function writeJoined(
   socket: Socket,
   before: string,
-  pieces: Iterable<Uint8Array>,
+  pieces: readonly Uint8Array[],
   length: number,
   after: string,
 ): boolean {
+  if (length > JOINED) return writePieces(socket, before, pieces, after);
   const size = before.length + length + after.length;
   // TLS holds the bytes until the encrypted ones have left.
   const own = "encrypted" in socket || socket.writableLength > 0 || size > shared.length;
@@ -34,5 +35,14 @@ export function writeJoined(
   if (after !== "") bytes.write(after, at, "latin1");
   const goesOn = socket.write(own ? bytes : bytes.subarray(0, size));
   if (!own && socket.writableLength > 0) shared = Buffer.allocUnsafeSlow(2 * JOINED);
+  return goesOn;
+}
+
+function writePieces(socket: Socket, before: string, pieces: readonly Uint8Array[], after: string): boolean {
+  socket.cork();
+  let goesOn = before === "" || socket.write(before, "latin1");
+  for (const piece of pieces) goesOn = socket.write(piece);
+  if (after !== "") goesOn = socket.write(after, "latin1");
+  socket.uncork();
   return goesOn;
 }

@@ -19,8 +19,8 @@ import {
 export interface AnswerEvents {
   /** The method of the request is HEAD: its answer has no body. */
   readonly headless: boolean;
-  /** @returns an error where no answer is due */
-  answerBegan(): Error | undefined;
+  /** The first byte of an answer, interim or final. */
+  answerBegan(): void;
   /** The head of the final answer. @returns whether to go on; false pauses the parser */
   answerHead(status: number, headers: readonly string[]): boolean;
   /** Bytes of the body: a part of `piece`. @returns whether to go on */
@@ -141,7 +141,8 @@ export class AnswerParser implements ParserEvents {
   }
 
   onBegin(): number {
-    return this.#refuse(this.#events.answerBegan());
+    this.#events.answerBegan();
+    return OK;
   }
 
   onField(at: number, length: number): number {
@@ -227,8 +228,7 @@ export class AnswerParser implements ParserEvents {
     return this.#headerBytes < this.#mostBytes ? OK : this.#refuse(new Error("Headers Overflow Error"));
   }
 
-  #refuse(error: Error | undefined): number {
-    if (error === undefined) return OK;
+  #refuse(error: Error): number {
     this.error = error;
     return FAILED;
   }

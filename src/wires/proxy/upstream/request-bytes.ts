@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { JOINED, writeJoined } from "../joined-write.ts";
+import { writeJoined } from "../joined-write.ts";
 import { RequestRefused, type UpstreamRequest } from "./transport.ts";
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
@@ -59,12 +59,7 @@ export function requestHeadText(request: UpstreamRequest): RequestHeadText | Req
 /** Writes a request. @returns false: the socket holds a part of it; `drain` follows */
 export function writeRequest(socket: Socket, head: string, body: UpstreamRequest["body"]): boolean {
   if (body === undefined) return socket.write(`${head}\r\n`, "latin1");
-  const pieces = body instanceof Uint8Array ? [body] : [...body];
+  const pieces = body instanceof Uint8Array ? [body] : body;
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  if (length <= JOINED) return writeJoined(socket, `${head}\r\n`, pieces, length, "");
-  socket.cork();
-  let flushed = socket.write(`${head}\r\n`, "latin1");
-  for (const piece of pieces) flushed = socket.write(piece);
-  socket.uncork();
-  return flushed;
+  return writeJoined(socket, `${head}\r\n`, pieces, length, "");
 }

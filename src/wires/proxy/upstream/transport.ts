@@ -1,5 +1,5 @@
-/** The body of a request: all bytes, or pieces in order. An iterator that hands its pieces over is read only once. */
-export type RequestBody = Uint8Array | Iterable<Uint8Array>;
+/** The body of a request: all bytes, or pieces in order. */
+export type RequestBody = Uint8Array | readonly Uint8Array[];
 
 /** A request to a model server over HTTP/1.1. */
 export interface UpstreamRequest {

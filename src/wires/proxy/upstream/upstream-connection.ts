@@ -125,9 +125,8 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     return new Promise((resolve) => void socket.once("close", () => resolve()));
   }
 
-  answerBegan(): Error | undefined {
+  answerBegan(): void {
     this.#call!.handler.onResponseStarted();
-    return undefined;
   }
 
   answerHead(status: number, headers: readonly string[]): boolean {

@@ -241,7 +241,7 @@ describe("mistakes", () => {
         /Redis at 127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/,
       ],
       [["queue", "ls", "--sqlite", desk.path("typo.db")], 1, /there is no queue file .*typo\.db/],
-      [["results", "--sqlite", desk.config], 1, /is no SQLite database: it is left alone/],
+      [["results", "--sqlite", desk.config], 1, /is not an SQLite database, and stays unchanged/],
       [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give one of --config, --redis and --sqlite/],
     ] as const;
     const runs = mistakes.map(([words]) => desk.start(...words));

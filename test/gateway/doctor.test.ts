@@ -139,7 +139,7 @@ describe("sluice doctor", () => {
     expect(first.code).toBe(1);
     expect(of(first.findings, "keys")[0]).toMatch(/^fail: .*mode 666/);
     expect(of(first.findings, "redis")).toEqual([
-      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} is of no use from this machine`),
+      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} cannot be used from this machine`),
     ]);
     expect(first.text).not.toContain("hunter2");
     writeFileSync(`${file}.new`, "retris: { max: 1 }\n");

@@ -65,7 +65,7 @@ describe("parseDocument", () => {
     ["a:\n- __proto__:\n    b: 1\n", "f.yaml:2:3: the key `__proto__` cannot be used; take another name"],
     ['{"a": {"__proto__": {"b": 1}}}', "f.yaml:1:8: the key `__proto__` cannot be used; take another name"],
     ["a: &x { '__proto__': 1 }\nb: *x\n", "f.yaml:1:9: the key `__proto__` cannot be used; take another name"],
-    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; write one per file"],
+    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; write one document per file"],
     ["a:\n  b: 1\n c: 2\n", /^f\.yaml:3:1: the indentation doesn't fit/],
     ["- type: b\n   more: 1\n", /^f\.yaml:2:4: the indentation doesn't fit the lines before it/],
     ["- type: b\n\n  - type: c\n", /^f\.yaml:3:3: the indentation doesn't fit the lines before it/],
@@ -77,7 +77,7 @@ describe("parseDocument", () => {
     ["a: {{a: b}: c}\n", "f.yaml:1:5: a key must be a plain value such as a word"],
     [
       "weight: {{ .Values.weight | int }}\n",
-      "f.yaml:1:10: `{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text",
+      "f.yaml:1:10: `{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text",
     ],
     [": x\n", /a key must be a plain value/],
     ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of one, or a list of such aliases"],

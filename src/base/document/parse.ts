@@ -37,7 +37,7 @@ export function parseDocument(text: string, { file }: { readonly file: string })
   const source = new Source(text, file);
   let first: YamlDocument.Parsed | undefined;
   for (const tree of source.trees()) {
-    if (first !== undefined) throw source.failure(tree.range[0], "a second document begins here; write one per file");
+    if (first !== undefined) throw source.failure(tree.range[0], "a second document begins here; write one document per file");
     first = tree;
   }
   return first === undefined
@@ -226,7 +226,7 @@ function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
   const isTemplate =
     flow && items.length === 1 && isMap(key) && key.flow && key.items.every(({ value }) => value === null);
   return isTemplate
-    ? "`{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text"
+    ? "`{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text"
     : "a key must be a plain value such as a word";
 }
 

@@ -34,7 +34,7 @@ export function demoCommand(): Command {
       if (killAtMs !== undefined && flags.async)
         throw new SluiceError(
           "FLAG_CONFLICT",
-          "--kill-at kills a server; with --async the dispatcher is killed anyway",
+          "--kill-at does not work with --async, which kills the dispatcher",
         );
       if (killAtMs !== undefined && durationMs !== undefined && killAtMs >= durationMs)
         throw new SluiceError("FLAG_VALUE", `--kill-at ${flags.killAt} is not within --duration ${flags.duration}`);

@@ -127,7 +127,7 @@ describe("sluice dispatch (A-84)", () => {
       .map((line) => JSON.parse(line) as { level: string; msg: string });
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
       ["info", "flags in force"],
-      ["warn", "--concurrency has no effect: the pools say how many workers each has"],
+      ["warn", "--concurrency has no effect: each worker pool sets its own workers"],
     ]);
   });
 

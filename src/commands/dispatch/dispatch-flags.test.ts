@@ -190,7 +190,7 @@ describe("dispatchOptionsOf", () => {
     expect(options.mergePolicy).toMatchObject({ file: policy, value: { type: "tier-priority" } });
     expect(options.transforms).toMatchObject({ file: transforms, value: { requestTransforms: [] } });
     expect((await command([...INLINE, ...args, "--concurrency=5"])).warnings).toEqual([
-      "--concurrency has no effect: the pools say how many workers each has",
+      "--concurrency has no effect: each worker pool sets its own workers",
     ]);
   });
 
@@ -340,7 +340,7 @@ describe("the source of the transport's configuration", () => {
 
   it("authentication by Kubernetes is not built yet", async () => {
     expect(await failure([...INLINE, "--metrics-endpoint-auth"])).toBe(
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs Kubernetes, not built yet; leave it away, or write false: then " +
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true is not supported; remove it, or write false: then " +
         "/metrics answers everyone",
     );
   });
@@ -654,7 +654,7 @@ zap-stacktrace-level: error
     ["health-port: 9090", "FLAG_CONFLICT: --health-port and --metrics-port are both 9090; give each a port of its own"],
     [
       "metrics-endpoint-auth: true",
-      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true needs Kubernetes, not built yet; leave it away, or write false: then /metrics answers everyone",
+      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true is not supported; remove it, or write false: then /metrics answers everyone",
     ],
     [
       "bind-address: here",

@@ -95,7 +95,7 @@ export class DispatchSettings {
     if (this.given.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
       throw new SluiceError(
         "FLAG_UNSUPPORTED",
-        `${this.nameOf("metrics-endpoint-auth")}=true needs Kubernetes, not built yet; leave it away, or write false: then ` +
+        `${this.nameOf("metrics-endpoint-auth")}=true is not supported; remove it, or write false: then ` +
           "/metrics answers everyone",
       );
     if ((values["tls-cert"] === "") !== (values["tls-key"] === ""))

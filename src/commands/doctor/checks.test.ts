@@ -236,7 +236,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "Redis away from here",
     redis({ problem: "refused" }),
-    ...(["redis", "warn", /redis:6379 is of no use from this machine: refused/] as const),
+    ...(["redis", "warn", /redis:6379 cannot be used from this machine: refused/] as const),
   ],
   ["Redis that the gateway does not use", file({ redis: REDIS }), "redis", "warn", /the gateway shares no limits/],
   ["a slow Redis", redis({ latency: 150 }), "redis", "warn", /answers in 150 ms/],

@@ -76,7 +76,7 @@ describe("a decision made again", () => {
     expect(report.differences).toContain("the pick was default/pod-1, is default/pod-2");
     const text = replayText(report);
     expect(text).toContain("\n  the pick was default/pod-1, is default/pod-2\n");
-    expect(text).toMatch(/The configuration is another one: [0-9a-f]{12} then, [0-9a-f]{12} now/);
+    expect(text).toMatch(/The configurations differ: [0-9a-f]{12} then, [0-9a-f]{12} now/);
     expect(text).toContain("Now: Request r went to default/pod-2");
   });
 

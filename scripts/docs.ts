@@ -56,7 +56,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   precondition_failed:
     "The request has the header `prefer: if-available`, and the chosen endpoint does not hold the beginning of the prompt in its prefix cache. Without the header, the endpoint computes the whole prompt.",
   too_large:
-    "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
+    "The body is larger than `--max-request-body` (default 32Mi). Send less, or raise the limit.",
   rate_limited_requests:
     "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. Send the request again after the time in `retry-after` and `retry-after-ms`; official OpenAI clients do so. [quotas.md](../use/quotas.md) has the rules.",
   rate_limited_tokens:
@@ -86,7 +86,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   upstream_reset:
     "The model server ended the connection before its answer began, and the gateway could not send the request again. Check the log of the model server.",
   upstream_timeout:
-    "The gateway found no endpoint within 10 minutes, or the model server did not begin its answer within an hour. Both limits are fixed. Read the log of the model server. With flow control, a lower `defaultRequestTTL` answers waiting requests earlier.",
+    "The gateway found no endpoint within 10 minutes, or the model server did not begin its answer within an hour. Both limits are fixed, and the gateway does not retry the request. Read the log of the model server. With flow control, a lower `defaultRequestTTL` answers waiting requests earlier.",
   no_endpoints:
     "Sluice knows no endpoint, Envoy's subset hint allows none, or no endpoint came while the request waited in a queue of flow control. A request without a body also gets this answer while every endpoint is down. Check the endpoints file, or the pods of the pool and its selector; `/debug/endpoints` of the admin port lists the endpoints.",
   context_cancelled:

@@ -56,7 +56,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   precondition_failed:
     "The request has the header `prefer: if-available`, and the chosen endpoint does not hold the beginning of the prompt in its prefix cache. Without the header, the endpoint computes the whole prompt.",
   too_large:
-    "The body is larger than `--max-request-body` (default 32Mi). Send less, or raise the limit.",
+    "The body is larger than the limit: 32 MiB in `sluice gateway`, and `--max-request-body` (default 32Mi) in `sluice epp`. Send less, or raise the flag of `sluice epp`.",
   rate_limited_requests:
     "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. Send the request again after the time in `retry-after` and `retry-after-ms`; official OpenAI clients do so. [quotas.md](../use/quotas.md) has the rules.",
   rate_limited_tokens:

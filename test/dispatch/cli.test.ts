@@ -234,7 +234,7 @@ describe("mistakes", () => {
 
   it("a server that is away, a file that is not there and a choice of none are told", async () => {
     const mistakes = [
-      [["enqueue", "{}"], 2, /where are the queues\? Give --config FILE, --redis URL or --sqlite FILE/],
+      [["enqueue", "{}"], 2, /the place of the queues is missing: give --config FILE, --redis URL or --sqlite FILE/],
       [
         ["enqueue", "--redis", "redis://127.0.0.1:1", "{}"],
         1,

@@ -49,9 +49,9 @@ const KeyEntry = z.strictObject({
     .max(MAX_MODELS)
     .optional()
     .describe("Models that the key may use, each adapter by its own name; absent = every model."),
-  objective: line.optional().describe("The InferenceObjective of its requests."),
-  priority: priority.optional().describe("The priority of its requests, in place of an objective."),
-  fairnessId: line.optional().describe("The flow of its requests; default: the name."),
+  objective: line.optional().describe("The InferenceObjective of the key's requests."),
+  priority: priority.optional().describe("The priority of the key's requests, in place of an objective."),
+  fairnessId: line.optional().describe("The flow of the key's requests; default: the name of the key."),
   choosesFlow: z
     .boolean()
     .default(false)
@@ -62,7 +62,7 @@ const KeyEntry = z.strictObject({
   previous: z
     .strictObject({ hash, until: time })
     .optional()
-    .describe("The secret before the last rotation, and until when the gateway accepts it."),
+    .describe("The secret before the last rotation, and the time until which the gateway accepts that secret."),
 });
 export type KeyEntry = z.output<typeof KeyEntry>;
 

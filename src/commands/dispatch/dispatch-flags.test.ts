@@ -212,7 +212,7 @@ describe("dispatchOptionsOf", () => {
     const { options, flags } = await command(keyFile(" sk-secret\n"));
     expect(options.gatewayKey).toBe("sk-secret");
     expect(JSON.stringify(flags)).not.toContain("sk-secret");
-    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold one key and nothing else: ";
+    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold exactly one key: ";
     expect(await failure(keyFile("\n"))).toBe(`${refused}it is empty`);
     for (const wrong of ["sk-secret\nsk-two", "sk-secr\u00e9t", "sk-secret\r\nx: y"])
       expect(await failure(keyFile(wrong))).toBe(
@@ -302,7 +302,7 @@ describe("the source of the transport's configuration", () => {
       [...INLINE, "--bind-address=localhost"],
       '--bind-address: "localhost" is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::',
     ],
-    [[...INLINE, "--deadline-header=x y"], '--deadline-header: "x y" is no legal header name'],
+    [[...INLINE, "--deadline-header=x y"], '--deadline-header: "x y" is not a legal header name'],
     [
       [...INLINE, "--prometheus-url=user:hunter2@prometheus:9090"],
       "--prometheus-url must be an absolute URL such as http://prometheus:9090",

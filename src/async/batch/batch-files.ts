@@ -57,7 +57,10 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
   try {
     const input = opened(new BatchInput(inputPath));
     if (existsSync(outputPath) && input.isSame(outputPath))
-      throw new SluiceError("BATCH_OUTPUT", `${outputPath} is the input of the batch; name another file for the answers`);
+      throw new SluiceError(
+        "BATCH_OUTPUT",
+        `${outputPath} is the input of the batch; name another file for the answers`,
+      );
     const check = await input.check((share) => breathe(`checking ${inputPath}`, share));
     if (check.bad > 0 && !skipInvalid) throw invalid(inputPath, check.bad, check.problems);
     const journal = opened(new BatchJournal(`${outputPath}.journal`));

@@ -57,7 +57,9 @@ const KeyEntry = z.strictObject({
     .default(false)
     .describe("Whether the gateway obeys the objective and fairness headers of the client."),
   createdAt: time.optional(),
-  expires: time.optional().describe("The time when the key expires and the gateway begins to refuse it; absent = never."),
+  expires: time
+    .optional()
+    .describe("The time when the key expires and the gateway begins to refuse it; absent = never."),
   revoked: time.optional().describe("The time at which the key was revoked; the gateway refuses a revoked key."),
   previous: z
     .strictObject({ hash, until: time })

@@ -190,9 +190,7 @@ export function originForm(target: string, authority: string, scheme: "http" | "
     return malformed("the request target holds a character that a URL may not hold; percent-encode the character");
   const query = path.indexOf("?");
   if (AMBIGUOUS.test(query < 0 ? path : path.slice(0, query))) {
-    return malformed(
-      "the path holds a dot segment, a backslash or an encoded separator; send the resolved path",
-    );
+    return malformed("the path holds a dot segment, a backslash or an encoded separator; send the resolved path");
   }
   return path;
 }

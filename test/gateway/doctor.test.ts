@@ -188,7 +188,7 @@ describe("sluice doctor", () => {
     const unread = await asked(`ca: ${folder}/absent.crt`);
     expect(unread).toEqual([expect.stringMatching(/^warn: servers are not asked: .*absent\.crt/)]);
     const { findings } = await doctor("--admin", admin);
-    expect(of(findings, "servers")).toEqual([expect.stringMatching(/^warn: servers are not asked: they speak TLS/)]);
+    expect(of(findings, "servers")).toEqual([expect.stringMatching(/^warn: servers are not asked: the servers speak TLS/)]);
   });
 
   it("tells of limits that cannot be used, and of a Redis that may forget their counts", async () => {
@@ -223,7 +223,7 @@ describe("sluice doctor", () => {
       expect.stringMatching(/^warn: .* policy allkeys-lru: above 64 MiB it forgets counts/),
     ]);
     expect(await said(`limits: { redis: "${locked}" }\n`, "redis")).toEqual([
-      expect.stringMatching(/^warn: .* is of no use .*(SCRIPT|unknown command)/i),
+      expect.stringMatching(/^warn: .* cannot be used .*(SCRIPT|unknown command)/i),
     ]);
     writeFileSync(rules, "rules: [{ key: a, requestPerMinute: 1 }]\n");
     expect(await said(`limits: { file: limits.yaml }\n`, "limits")).toEqual([

@@ -57,7 +57,7 @@ describe("sluice validate of a gateway.yaml", () => {
       "counted.yaml",
       "endpoints: { file: m.yaml }\nlimits: { rules: [{ model: '*', requestsPerMinute: 9 }] }\n",
     );
-    expect((await validate(inPlace)).out).not.toContain("an adapter is");
+    expect((await validate(inPlace)).out).not.toContain("an adapter counts");
   });
 
   it("reports the faults of the file, of the inline configuration and of the endpoints file together", async () => {

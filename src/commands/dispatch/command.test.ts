@@ -97,7 +97,7 @@ describe("sluice dispatch (A-84)", () => {
     });
     expect((await dispatch([])).stderr).toMatch(/^no configuration: give --config FILE .*\n {2}FLAG_MISSING: /);
     expect((await dispatch(["--metrics-endpoint-auth", ...configured(SECTION)])).stderr).toMatch(
-      /^invalid configuration: --metrics-endpoint-auth=true needs Kubernetes, not built yet;/,
+      /^invalid configuration: --metrics-endpoint-auth=true is not supported;/,
     );
   });
 

@@ -177,7 +177,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ["no file descriptors left", gauges({ openFiles: 990 }), "headroom", "fail", /990 of 1,000 file descriptors/],
   ["bodies wait", gauges({ bodiesPaused: 2 }), "headroom", "warn", /2 request bodies wait for memory/],
   ["bodies nearly fill memory", gauges({ bodyBytes: 950_000 }), "headroom", "warn", /95 % of their byte budget/],
-  ["a slow event loop", gauges({ eventLoopLag: 0.4 }), "headroom", "warn", /stood still for 400 ms/],
+  ["a slow event loop", gauges({ eventLoopLag: 0.4 }), "headroom", "warn", /was blocked for 400 ms/],
   [
     "a server that only the gateway reaches",
     { servers: new Map([["a:8000", server({ problem: "timed out" })]]) },

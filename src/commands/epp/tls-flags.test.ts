@@ -66,7 +66,7 @@ describe("the flags of TLS (E-120)", () => {
     [
       ["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"],
       "FLAG_VALUE",
-      /no cipher suite that Go knows; did you mean `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`/,
+      /is not a cipher suite of Go; did you mean `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`/,
     ],
     [["--tls-cipher-suites=constructor"], "FLAG_VALUE", /"constructor" is not a cipher suite/],
     [

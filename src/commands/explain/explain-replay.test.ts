@@ -95,7 +95,7 @@ describe("a decision made again", () => {
     const early = { ...JSON.parse(recordJson(record)), full: { ...record.full!, screened: [], columns: {} } };
     await expect(replayFile(saved(early), {})).rejects.toMatchObject({
       code: "RECORD_NOT_REPLAYABLE",
-      message: expect.stringContaining("refused before anything was computed"),
+      message: expect.stringContaining("refused the request before it computed anything"),
     });
     await expect(
       replayFile(saved({ ...record, top: [], full: undefined } as DecisionRecord), {}),

@@ -50,7 +50,7 @@ describe("mergePolicy", () => {
     ['{"type":"random-robin","parameters":{"fairness_header":"x who"}}', /fairness_header: is not a legal header name/],
     ['{"type":"random-robin","parameters":{"fairness_header":"x:y"}}', /fairness_header: is not a legal header name/],
     ['{"type":"tier-priority","parameters":{"priority_header":""}}', /priority_header: is not a legal header name/],
-    ['{"type":"tier-priority","parameters":{"priority_header":"Content-Length"}}', /every HTTP request needs/],
+    ['{"type":"tier-priority","parameters":{"priority_header":"Content-Length"}}', /that HTTP itself uses/],
     [`{"type":"tier-priority","parameters":{"priority_header":"${FAIRNESS.toUpperCase()}"}}`, /the same header/],
     ['{"type":"random-robin","parameters":[]}', /parameters: expected a mapping, got a list/],
   ];

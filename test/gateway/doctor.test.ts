@@ -188,7 +188,9 @@ describe("sluice doctor", () => {
     const unread = await asked(`ca: ${folder}/absent.crt`);
     expect(unread).toEqual([expect.stringMatching(/^warn: servers are not asked: .*absent\.crt/)]);
     const { findings } = await doctor("--admin", admin);
-    expect(of(findings, "servers")).toEqual([expect.stringMatching(/^warn: servers are not asked: the servers speak TLS/)]);
+    expect(of(findings, "servers")).toEqual([
+      expect.stringMatching(/^warn: servers are not asked: the servers speak TLS/),
+    ]);
   });
 
   it("tells of limits that cannot be used, and of a Redis that may forget their counts", async () => {

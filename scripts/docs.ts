@@ -40,7 +40,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The gateway does not know the key, the path or the query contains a key, or the token is not valid. For a token, the detail names the fault. Correct the key or the token, or ask the operator of the gateway for a key.",
   key_expired:
     "The key or the token was valid and has expired. Ask the operator of the gateway for a new key, or the issuer for a new token.",
-  key_revoked: "The operator has revoked the key. Ask for a new one.",
+  key_revoked: "The operator has revoked the key. Ask the operator of the gateway for a new key.",
   token_unverifiable:
     "The gateway cannot read the keys of the token's issuer, or checks too many tokens at the moment. Keys of the keys file still work. Try again later; the log of the gateway has the cause.",
   path_not_allowed:
@@ -48,51 +48,51 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   unknown_model:
     "The pool has InferenceModels, but none for the model of the request, or its InferenceModel has no valid target. Correct the model name or the InferenceModel; [resources.md](../use/resources.md) says when Sluice refuses an unknown model.",
   model_not_found:
-    "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names the nearest and the first models. Correct the model name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how Sluice learns the models.",
+    "No endpoint of the pool serves the model of the request. Each endpoint has listed its models, or the endpoints file states them; the detail names similar models and the first ones. Correct the model name, or start a server for the model; [gateway.md](../use/gateway.md#several-models) says how Sluice learns the models.",
   model_not_allowed:
     "The key or token may use only some models, and the request names another model or none. Name a model that the key may use, or ask the operator of the gateway for the model; `GET /v1/models` lists the models of the key.",
   body_stalled:
     "The body of the request arrived too slowly while other requests waited for memory. Send the request again; [bodies.md](../operate/bodies.md) has the rate, the window and their flags.",
   precondition_failed:
-    "The request has the header `prefer: if-available`, and the chosen endpoint does not hold the beginning of the prompt in its prefix cache. Send the request without the header; then the endpoint computes the whole prompt.",
+    "The request has the header `prefer: if-available`, and the chosen endpoint does not hold the beginning of the prompt in its prefix cache. Without the header, the endpoint computes the whole prompt.",
   too_large:
-    "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
+    "The body is larger than the limit: 32 MiB in `sluice gateway`, and `--max-request-body` (default 32Mi) in `sluice epp`. Send less, or raise the flag of `sluice epp`.",
   rate_limited_requests:
-    "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. `retry-after` and `retry-after-ms` say when the request fits; official OpenAI clients wait and try again on their own. [quotas.md](../use/quotas.md) has the rules.",
+    "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. Send the request again after the time in `retry-after` and `retry-after-ms`; official OpenAI clients do so. [quotas.md](../use/quotas.md) has the rules.",
   rate_limited_tokens:
-    "A limit of tokens per minute is reached; otherwise as [rate_limited_requests](#rate_limited_requests). Prompts and answers count together; a request reserves the tokens that its answer will probably need.",
+    "A limit of tokens per minute is reached. Prompts and answers count together; a request reserves the tokens that its answer will probably need. The rest is as for [rate_limited_requests](#rate_limited_requests).",
   rate_limited_in_flight:
     "A limit of requests in flight is reached, for the key, the model or both together. Wait until one of the requests ends, or try again after `retry-after`.",
   saturated:
-    "The pool is too saturated for the priority or the criticality of the request, or the queue of this priority is full. Try again later, add endpoints, or raise the priority.",
+    "The pool is too saturated for the priority (or criticality) of the request, or the queue of this priority is full. Try again later, add endpoints, or raise the priority.",
   no_target:
     "Endpoints exist, but the filters of the profile leave none of them for this request. `sluice explain` names the filter. Try again later, or correct the configuration.",
   denied:
-    "A plugin refused the request, and the detail is the text of the plugin. This text, or the documentation of the plugin, says what the client can do.",
+    "A plugin refused the request, and the detail is the text of the plugin. For the remedy, read this text or the documentation of the plugin.",
   evicted: "Flow control ended the request before its answer was complete. Send the request again later.",
   evicted_queue_pressure:
-    "The queue was full, and the flow (fairness ID) of this request held more of the queue than another flow. Flow control removed the newest requests of the large flow to make room for the other one. Send fewer requests at a time, or send the request again later.",
+    "The queue was full, and the flow (fairness ID) of this request held more of the queue than another flow. Flow control removed the newest requests of the larger flow to make room. Send fewer requests at a time, or send the request again later.",
   evicted_priority:
     "All queues together were full, and a request of higher priority took the place of this request. Send the request again later, or raise `maxRequests` or `maxBytes` of `flowControl`.",
   ttl_expired:
     "The request waited in a queue of flow control, and the endpoints had no room for the request in time. Send the request again later, add endpoints, or raise `defaultRequestTTL`.",
-  queue_timeout: "The same as [ttl_expired](#ttl_expired), where the picker runs with `--parity v1.5`.",
+  queue_timeout: "This is [ttl_expired](#ttl_expired) of a picker with `--parity v1.5`.",
   internal:
-    "A plugin failed, or Sluice has a fault; the detail and the log have the message of the error. Correct the plugin. If no plugin of yours is involved, report the log line with its stack.",
+    "A plugin failed, or Sluice has a defect; the detail and the log have the error message. Correct the plugin. If the plugin is not yours, report the log line with its stack.",
   not_supported:
     "Envoy sends bodies in a mode that the picker refuses. Set the body modes of the ext_proc filter of Envoy to `FULL_DUPLEX_STREAMED`.",
   upstream_connect:
-    "No endpoint that was tried accepted a connection, and no further endpoint or retry was left. Check that the model servers run and that the gateway (or Envoy) reaches their addresses.",
+    "No endpoint accepted a connection, and no further endpoint or retry was left. Check that the model servers run and that the gateway (or Envoy) reaches their addresses.",
   upstream_reset:
     "The model server ended the connection before its answer began, and the gateway could not send the request again. Check the log of the model server.",
   upstream_timeout:
-    "The gateway found no endpoint within 10 minutes, or the model server did not begin its answer within an hour. Both limits are fixed. Read the log of the model server; with flow control, lower `defaultRequestTTL`, so that waiting requests get an earlier answer.",
+    "The gateway found no endpoint within 10 minutes, or the model server did not begin its answer within an hour. Both limits are fixed, and the gateway does not retry the request. Read the log of the model server. With flow control, a lower `defaultRequestTTL` answers waiting requests earlier.",
   no_endpoints:
     "Sluice knows no endpoint, Envoy's subset hint allows none, or no endpoint came while the request waited in a queue of flow control. A request without a body also gets this answer while every endpoint is down. Check the endpoints file, or the pods of the pool and its selector; `/debug/endpoints` of the admin port lists the endpoints.",
   context_cancelled:
-    "The client left while its request waited in a queue of flow control, and no one reads this answer.",
+    "The client left while its request waited in a queue of flow control. No action is needed: the client does not read this answer.",
   shutting_down:
-    "The process ends, and flow control holds no further requests. Send the request again: another replica answers it.",
+    "The process stops, and flow control holds no further requests. Send the request again, to another replica.",
 };
 
 /** The answers to clients, and every code of `SluiceError`, with a heading each: the command line prints the anchors. */
@@ -110,7 +110,7 @@ function errorsReference(): string {
     ...Object.entries(errors).flatMap(([code, row]) => [
       `#### ${code}`,
       "",
-      `${row.cause} ${row.remedy} Exit status ${row.exit}.`,
+      `${row.cause} ${row.remedy}${row.exit === 1 ? "" : ` Exit status ${row.exit}.`}`,
       "",
     ]),
   ]);
@@ -118,27 +118,27 @@ function errorsReference(): string {
     "# Errors",
     "",
     "A command that ends with an error prints the error code and its place on this page below the message. Applications find the code in",
-    "`code` of the `SluiceError` that `sluice/producer` throws. A server that runs logs errors of requests, plugins and connections, and",
-    "goes on; the exit status below is that of a server that cannot start.",
+    "`code` of the `SluiceError` that `sluice/producer` throws. A running server logs errors of requests, plugins and connections, and goes",
+    "on; an exit status below applies to a server that cannot start.",
     "",
     "## Exit statuses",
     "",
     "| Exit status | Meaning |",
     "|---|---|",
     "| 0 | The command did its work. |",
-    "| 1 | An error, or a negative result, such as lines of a batch without an answer. |",
-    "| 2 | The command line is wrong; for some commands also a file that it names. Each code below has its exit status. |",
+    "| 1 | An error, or a negative result, such as lines of a batch without an answer. Each code below without an exit status ends with 1. |",
+    "| 2 | The command line is wrong, or, for some commands, a file that it names. |",
     "| 130, 143 | SIGINT or SIGTERM ended the command before its work was done. |",
     "",
     "`sluice check-server` also ends with 2 when it cannot check the server. `sluice dispatch` ends with 1, as the reference does, when",
-    "it can read each flag but not use all of them together.",
+    "it can read each flag, but the flags do not fit together.",
     "",
     "## Error codes",
     "",
     ...areas,
     "## On the inference path",
     "",
-    "Through Envoy the client reads the text `inference error: <code> - <detail>`. `sluice gateway` answers with an error object: in",
+    "Through Envoy the client gets the text `inference error: <code> - <detail>`. `sluice gateway` answers with an error object: in",
     "Anthropic's form for clients of Anthropic's API, else in OpenAI's form. The member `help` of the object names the place on this page. The",
     "code is also the value of the label `error_code`. The dropped reason is the value of the header `x-llm-d-request-dropped-reason`.",
     "",

@@ -174,7 +174,7 @@ describe("sluice sim", () => {
     await new Promise((closed) => taken.close(closed));
     expect(err).toBe(
       `sluice: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)
-  Choose another address or port, or stop the program that uses this one.
+  Choose another address or port, or stop the program that uses this address.
   LISTEN_FAILED: docs/reference/errors.md#listen_failed
 `,
     );

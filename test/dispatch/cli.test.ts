@@ -234,14 +234,14 @@ describe("mistakes", () => {
 
   it("a server that is away, a file that is not there and a choice of none are told", async () => {
     const mistakes = [
-      [["enqueue", "{}"], 2, /where are the queues\? Give --config FILE, --redis URL or --sqlite FILE/],
+      [["enqueue", "{}"], 2, /the place of the queues is missing: give --config FILE, --redis URL or --sqlite FILE/],
       [
         ["enqueue", "--redis", "redis://127.0.0.1:1", "{}"],
         1,
         /Redis at 127\.0\.0\.1:1 cannot be used: connect ECONNREFUSED/,
       ],
       [["queue", "ls", "--sqlite", desk.path("typo.db")], 1, /there is no queue file .*typo\.db/],
-      [["results", "--sqlite", desk.config], 1, /is no SQLite database: it is left alone/],
+      [["results", "--sqlite", desk.config], 1, /is not an SQLite database, and stays unchanged/],
       [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give one of --config, --redis and --sqlite/],
     ] as const;
     const runs = mistakes.map(([words]) => desk.start(...words));

@@ -52,7 +52,7 @@ describe("endpoints from the file of a configuration (R-56)", () => {
     for (const service of ["readiness", "liveness", "inference-extension"])
       expect(await health(healthPort, service)).toEqual({ serving: 1, grpc: 0 });
     expect((await fetch(`http://${admin}/metrics`)).status).toBe(200);
-    expect(running.stderr.match(/nothing of Kubernetes is used/g)).toHaveLength(1);
+    expect(running.stderr.match(/Sluice does not use Kubernetes/g)).toHaveLength(1);
     expect(asked).toBe(0);
     server.close();
   });

@@ -56,7 +56,7 @@ describe("sluice epp refuses to start (E-120)", () => {
       "with authentication of metrics",
       ["--endpoints", endpoints, "--metrics-endpoint-auth=true"],
       1,
-      /--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is no API server/,
+      /--metrics-endpoint-auth=true needs an API server of Kubernetes, which endpoints from a file do not have/,
     ],
     [
       "with both configurations",

@@ -139,7 +139,7 @@ describe("sluice doctor", () => {
     expect(first.code).toBe(1);
     expect(of(first.findings, "keys")[0]).toMatch(/^fail: .*mode 666/);
     expect(of(first.findings, "redis")).toEqual([
-      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} is of no use from this machine`),
+      expect.stringMatching(`^warn: Redis 127.0.0.1:${redis} cannot be used from this machine`),
     ]);
     expect(first.text).not.toContain("hunter2");
     writeFileSync(`${file}.new`, "retris: { max: 1 }\n");
@@ -188,7 +188,9 @@ describe("sluice doctor", () => {
     const unread = await asked(`ca: ${folder}/absent.crt`);
     expect(unread).toEqual([expect.stringMatching(/^warn: servers are not asked: .*absent\.crt/)]);
     const { findings } = await doctor("--admin", admin);
-    expect(of(findings, "servers")).toEqual([expect.stringMatching(/^warn: servers are not asked: they speak TLS/)]);
+    expect(of(findings, "servers")).toEqual([
+      expect.stringMatching(/^warn: servers are not asked: the servers speak TLS/),
+    ]);
   });
 
   it("tells of limits that cannot be used, and of a Redis that may forget their counts", async () => {
@@ -223,7 +225,7 @@ describe("sluice doctor", () => {
       expect.stringMatching(/^warn: .* policy allkeys-lru: above 64 MiB it forgets counts/),
     ]);
     expect(await said(`limits: { redis: "${locked}" }\n`, "redis")).toEqual([
-      expect.stringMatching(/^warn: .* is of no use .*(SCRIPT|unknown command)/i),
+      expect.stringMatching(/^warn: .* cannot be used .*(SCRIPT|unknown command)/i),
     ]);
     writeFileSync(rules, "rules: [{ key: a, requestPerMinute: 1 }]\n");
     expect(await said(`limits: { file: limits.yaml }\n`, "limits")).toEqual([

@@ -101,7 +101,7 @@ describe("openBatchFiles", () => {
       openBatchFiles({ inputPath, outputPath, skipInvalid: false, breathe: async () => {} });
     await expect(open("/nowhere/in.jsonl", h.outputPath)).rejects.toMatchObject({ code: "BATCH_INPUT" });
     await expect(open(h.folder, h.outputPath)).rejects.toMatchObject({ code: "BATCH_INPUT" });
-    await expect(open(h.inputPath, h.inputPath)).rejects.toThrow("is the batch itself");
+    await expect(open(h.inputPath, h.inputPath)).rejects.toThrow("is the input of the batch");
     await expect(open(h.inputPath, "/nowhere/out.jsonl")).rejects.toThrow(/\/nowhere\/out\.jsonl.*folder/);
     mkdirSync(`${h.outputPath}.d`);
     await expect(open(h.inputPath, `${h.outputPath}.d`)).rejects.toMatchObject({ code: "BATCH_OUTPUT" });

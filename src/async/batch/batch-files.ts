@@ -57,7 +57,10 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
   try {
     const input = opened(new BatchInput(inputPath));
     if (existsSync(outputPath) && input.isSame(outputPath))
-      throw new SluiceError("BATCH_OUTPUT", `${outputPath} is the batch itself; name another file for the answers`);
+      throw new SluiceError(
+        "BATCH_OUTPUT",
+        `${outputPath} is the input of the batch; name another file for the answers`,
+      );
     const check = await input.check((share) => breathe(`checking ${inputPath}`, share));
     if (check.bad > 0 && !skipInvalid) throw invalid(inputPath, check.bad, check.problems);
     const journal = opened(new BatchJournal(`${outputPath}.journal`));
@@ -104,7 +107,7 @@ function invalid(path: string, bad: number, problems: readonly string[]): Sluice
   return new SluiceError(
     "BATCH_INVALID",
     [
-      `${path} has ${lines}; nothing was submitted. Correct it, or answer such lines with an error (--skip-invalid)`,
+      `${path} has ${lines}; nothing was submitted. Correct these lines, or answer them with an error (--skip-invalid)`,
       ...[...problems, ...more].map((problem) => `  ${problem}`),
     ].join("\n"),
   );

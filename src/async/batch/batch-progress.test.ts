@@ -77,7 +77,7 @@ describe("BatchWatch", () => {
     expect(said).toEqual([]);
     for (let now = 201; now <= 230; now++) await watched.look(now, 10);
     expect(said).toEqual([
-      expect.stringMatching(/^no answer for 2m [0-9]s: 2 requests of queue "q" are with a dispatcher/),
+      expect.stringMatching(/^no answer for 2m [0-9]s: 2 requests of queue "q" are at a dispatcher/),
     ]);
   });
 

@@ -123,7 +123,7 @@ export class BatchWatch {
       if (quiet < NOTHING_ANSWERED) return undefined;
       return [
         "slow",
-        `no answer for ${since}: ${grouped(claimed)} requests of ${queue} are with a dispatcher or at the gateway, or wait for another dispatcher to take them over`,
+        `no answer for ${since}: ${grouped(claimed)} requests of ${queue} are at a dispatcher or the gateway, or wait for another dispatcher`,
       ];
     }
     if (waiting > 0)
@@ -139,7 +139,7 @@ export class BatchWatch {
     if (waiting !== 0 || claimed !== 0 || retries !== 0) return undefined;
     return [
       "lost",
-      `${grouped(underWay)} requests left their queue without a result: does ${queue} send its results elsewhere (result_queue_name), or did someone empty it? To submit them again, restart the batch`,
+      `${grouped(underWay)} requests left their queue without a result: does ${queue} send its results elsewhere (result_queue_name), or did another program empty the queue? To submit the requests again, restart the batch`,
     ];
   }
 }

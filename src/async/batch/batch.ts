@@ -92,7 +92,7 @@ async function recordOf(files: BatchFiles, place: QueueStore, { queue }: BatchOp
   if (chosen.resultsFixed)
     throw new SluiceError(
       "BATCH_RESULTS",
-      `queue ${chosen.name} sends all its results to ${chosen.resultQueueName} (result_queue_name), and a batch needs them in a queue of its own: name another queue, or leave result_queue_name away`,
+      `queue ${chosen.name} sends all its results to ${chosen.resultQueueName} (result_queue_name), but a batch needs a result queue of its own: name another queue, or remove result_queue_name`,
     );
   if (begun !== undefined) {
     if (begun.queueName === chosen.name && begun.place === place.client.place) return begun;

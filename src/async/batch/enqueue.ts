@@ -107,7 +107,7 @@ async function enqueueLines(input: string | undefined, defaults: RequestDefaults
     if (!(error instanceof SluiceError)) throw error;
     const count = submitted === 1 ? "the first request was" : `the first ${submitted} requests were`;
     const before = submitted === 0 ? "no request was submitted" : `${count} submitted`;
-    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and of the next ones it is not known" : "";
+    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and the fate of the next ones is unknown" : "";
     throw new SluiceError(error.code, `${nameOf(input)}: ${error.message}; ${before}${unsure}`);
   }
 }

@@ -60,7 +60,7 @@ describe("readRequestText", () => {
       ['{"id":"a","deadline":1900000000}', /^payload is missing/],
       ['{"payload":"{}"}', /^payload must be an object$/],
       ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number, Unix seconds, not "19/],
-      ['{"payload":{},"deadline":1900000000000}', /in seconds, not milliseconds/],
+      ['{"payload":{},"deadline":1900000000000}', /give seconds, not milliseconds/],
       ['{"payload":{},"deadline":1800000000}', /^deadline 1800000000 \(2027-01-15T08:00:00\.000Z\) has passed$/],
       ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a text$/],
       ['{"payload":{},"headers":[]}', /^headers must be an object of texts$/],

@@ -93,7 +93,7 @@ function deadlineOf(value: unknown, { deadline, now }: RequestDefaults): number 
     );
   const seconds = value as number;
   if (seconds > LATEST)
-    throw invalid(`deadline ${seconds} lies thousands of years ahead: it is in seconds, not milliseconds`);
+    throw invalid(`deadline ${seconds} is thousands of years ahead: give seconds, not milliseconds`);
   if (seconds <= now) throw invalid(`deadline ${seconds} (${new Date(seconds * 1000).toISOString()}) has passed`);
   return seconds;
 }

@@ -50,7 +50,7 @@ describe("gatesView", () => {
     for (const each of harness.dispatcher.capacities.values()) each.latch();
     await harness.run(1500);
     expect(view().capacities[0]).toMatchObject({ state: "latched", latched: true });
-    expect(view().capacities[0]!["because"]).toMatch(/^the gateway said 1\.5 s ago that it is overloaded/);
+    expect(view().capacities[0]!["because"]).toMatch(/^the gateway reported overload 1\.5 s ago/);
   });
 });
 

@@ -83,7 +83,7 @@ function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: numbe
     case "unreadable":
       return `its metric cannot be read: ${reading.problem}`;
     case "latched":
-      return `the gateway said ${((wall - latchedAt) / 1000).toFixed(1)} s ago that it is overloaded, and no later sample has come yet`;
+      return `the gateway reported overload ${((wall - latchedAt) / 1000).toFixed(1)} s ago, and no later sample has come yet`;
     case "closed":
       return own > 0
         ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}, with ${own} of our own running`

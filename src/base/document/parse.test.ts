@@ -77,7 +77,7 @@ describe("parseDocument", () => {
     ["a: {{a: b}: c}\n", "f.yaml:1:5: a key must be a plain value such as a word"],
     [
       "weight: {{ .Values.weight | int }}\n",
-      "f.yaml:1:10: `{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text",
+      "f.yaml:1:10: `{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text",
     ],
     [": x\n", /a key must be a plain value/],
     ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of one, or a list of such aliases"],

@@ -226,7 +226,7 @@ function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
   const isTemplate =
     flow && items.length === 1 && isMap(key) && key.flow && key.items.every(({ value }) => value === null);
   return isTemplate
-    ? "`{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text"
+    ? "`{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text"
     : "a key must be a plain value such as a word";
 }
 

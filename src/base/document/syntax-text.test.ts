@@ -23,7 +23,7 @@ describe("a syntax error in plain words", () => {
     ],
     // Brackets and quotes in the text of a block scalar or of a comment open nothing.
     ['a: |\n  { " [\n# {\nb: [1\n', "f.yaml:4:4: `[` opened at line 4 is not closed"],
-    ['{"a": 1}}', "f.yaml:1:9: `}` closes nothing: no bracket of its kind is open here"],
+    ['{"a": 1}}', "f.yaml:1:9: `}` closes no bracket: none of its kind is open here"],
   ])("names the bracket of %j and where it opens", (text, message) => {
     expect(failureOf(text)).toBe(message);
   });
@@ -48,7 +48,7 @@ describe("a syntax error in plain words", () => {
     ["port:8000\nname: a\n", "f.yaml:1:1: `port:8000` is no key and value: write `port: 8000`"],
     ["name: a\nport=8000\n", "f.yaml:2:1: `port=8000` is no key and value: write `port: 8000`"],
     ["name: a\noops\n", "f.yaml:2:1: `oops` is no key and value: write `key: value`"],
-    ["a: 1\n- b\n", "f.yaml:2:1: a list item (`-`) among the keys of a mapping; a list has a key of its own above it"],
+    ["a: 1\n- b\n", "f.yaml:2:1: a list item (`-`) among the keys of a mapping; write the key of the list above it"],
     ['a: "x" y\n', "f.yaml:1:8: `y` follows a value that is already complete"],
   ])("shows how to write the line of %j", (text, message) => {
     expect(failureOf(text)).toBe(message);

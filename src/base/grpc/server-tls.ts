@@ -69,12 +69,14 @@ function contextOf({ ca, client }: ServerTlsSettings): SecureContext {
 
 /** What to do about a certificate, by the code of the error of Node.js or OpenSSL. */
 const ADVICE: Readonly<Record<string, string>> = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: "give it, or its authority, with --server-ca",
-  SELF_SIGNED_CERT_IN_CHAIN: "give its authority with --server-ca",
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "give its authority with --server-ca",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "give its authority with --server-ca, or let the server send the whole chain",
-  ERR_TLS_CERT_ALTNAME_INVALID: "if the certificate is right, give its name with --server-name",
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: "give a certificate that it accepts with --server-cert and --server-key",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "name the certificate or its authority with --server-ca",
+  SELF_SIGNED_CERT_IN_CHAIN: "name the authority of the certificate with --server-ca",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "name the authority of the certificate with --server-ca",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    "name the authority of the certificate with --server-ca, or let the server send the whole chain",
+  ERR_TLS_CERT_ALTNAME_INVALID: "if the certificate is right, name its host with --server-name",
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    "give a certificate that the server accepts with --server-cert and --server-key",
   ERR_SSL_WRONG_VERSION_NUMBER: "the server speaks no TLS; its scheme is http",
 };
 

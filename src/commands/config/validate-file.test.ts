@@ -52,12 +52,12 @@ describe("sluice validate of a gateway.yaml", () => {
     const file = write("adapters.yaml", "endpoints: { file: m.yaml }\nlimits: { file: l.yaml }\n");
     const { out, err, code } = await validate("--strict", file);
     expect([err, code]).toEqual(["", undefined]);
-    expect(out).toContain("limits of llama count no requests for llama-sql: an adapter is a model of its own");
+    expect(out).toContain("limits of llama count no requests for llama-sql: an adapter counts as a separate model");
     const inPlace = write(
       "counted.yaml",
       "endpoints: { file: m.yaml }\nlimits: { rules: [{ model: '*', requestsPerMinute: 9 }] }\n",
     );
-    expect((await validate(inPlace)).out).not.toContain("an adapter is");
+    expect((await validate(inPlace)).out).not.toContain("an adapter counts");
   });
 
   it("reports the faults of the file, of the inline configuration and of the endpoints file together", async () => {

@@ -32,10 +32,7 @@ export function demoCommand(): Command {
         throw new SluiceError("FLAG_VALUE", `--duration is ${flags.duration}; it takes at least ${least / 1000}s`);
       const killAtMs = flags.killAt === undefined ? undefined : time(flags.killAt, "--kill-at");
       if (killAtMs !== undefined && flags.async)
-        throw new SluiceError(
-          "FLAG_CONFLICT",
-          "--kill-at kills a server; with --async the dispatcher is killed anyway",
-        );
+        throw new SluiceError("FLAG_CONFLICT", "--kill-at does not work with --async, which kills the dispatcher");
       if (killAtMs !== undefined && durationMs !== undefined && killAtMs >= durationMs)
         throw new SluiceError("FLAG_VALUE", `--kill-at ${flags.killAt} is not within --duration ${flags.duration}`);
       const options = {

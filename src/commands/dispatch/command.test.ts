@@ -97,7 +97,7 @@ describe("sluice dispatch (A-84)", () => {
     });
     expect((await dispatch([])).stderr).toMatch(/^no configuration: give --config FILE .*\n {2}FLAG_MISSING: /);
     expect((await dispatch(["--metrics-endpoint-auth", ...configured(SECTION)])).stderr).toMatch(
-      /^invalid configuration: --metrics-endpoint-auth=true needs Kubernetes, not built yet;/,
+      /^invalid configuration: --metrics-endpoint-auth=true is not supported;/,
     );
   });
 
@@ -127,7 +127,7 @@ describe("sluice dispatch (A-84)", () => {
       .map((line) => JSON.parse(line) as { level: string; msg: string });
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
       ["info", "flags in force"],
-      ["warn", "--concurrency has no effect: the pools say how many workers each has"],
+      ["warn", "--concurrency has no effect: each worker pool sets its own workers"],
     ]);
   });
 

@@ -135,7 +135,7 @@ export const DISPATCH_FLAGS = [
     help: "Certificates (PEM) of authorities that sign gateways, besides the system's.",
   },
   { ...FILE, name: "tls-cert", since: "v0.7", help: "Client certificate (PEM) for gateways; with --tls-key." },
-  { ...FILE, name: "tls-key", since: "v0.7", help: "Its private key (PEM), without a passphrase." },
+  { ...FILE, name: "tls-key", since: "v0.7", help: "Private key (PEM) of --tls-cert, without a passphrase." },
   {
     name: "tls-insecure-skip-verify",
     type: "bool",
@@ -164,7 +164,7 @@ export const DISPATCH_FLAGS = [
     type: "bool",
     default: "false",
     since: "ours",
-    help: "A gate of an unknown type is always open, as in the reference, instead of an error.",
+    help: "A gate of an unknown type is always open, as in the reference; without the flag, it is an error.",
   },
   {
     ...FILE,

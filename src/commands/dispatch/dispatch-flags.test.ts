@@ -190,7 +190,7 @@ describe("dispatchOptionsOf", () => {
     expect(options.mergePolicy).toMatchObject({ file: policy, value: { type: "tier-priority" } });
     expect(options.transforms).toMatchObject({ file: transforms, value: { requestTransforms: [] } });
     expect((await command([...INLINE, ...args, "--concurrency=5"])).warnings).toEqual([
-      "--concurrency has no effect: the pools say how many workers each has",
+      "--concurrency has no effect: each worker pool sets its own workers",
     ]);
   });
 
@@ -212,7 +212,7 @@ describe("dispatchOptionsOf", () => {
     const { options, flags } = await command(keyFile(" sk-secret\n"));
     expect(options.gatewayKey).toBe("sk-secret");
     expect(JSON.stringify(flags)).not.toContain("sk-secret");
-    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold one key and nothing else: ";
+    const refused = "FLAG_VALUE: --gateway-key-file: FOLDER/key must hold exactly one key: ";
     expect(await failure(keyFile("\n"))).toBe(`${refused}it is empty`);
     for (const wrong of ["sk-secret\nsk-two", "sk-secr\u00e9t", "sk-secret\r\nx: y"])
       expect(await failure(keyFile(wrong))).toBe(
@@ -302,7 +302,7 @@ describe("the source of the transport's configuration", () => {
       [...INLINE, "--bind-address=localhost"],
       '--bind-address: "localhost" is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::',
     ],
-    [[...INLINE, "--deadline-header=x y"], '--deadline-header: "x y" is no legal header name'],
+    [[...INLINE, "--deadline-header=x y"], '--deadline-header: "x y" is not a legal header name'],
     [
       [...INLINE, "--prometheus-url=user:hunter2@prometheus:9090"],
       "--prometheus-url must be an absolute URL such as http://prometheus:9090",
@@ -340,7 +340,7 @@ describe("the source of the transport's configuration", () => {
 
   it("authentication by Kubernetes is not built yet", async () => {
     expect(await failure([...INLINE, "--metrics-endpoint-auth"])).toBe(
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs Kubernetes, not built yet; leave it away, or write false: then " +
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true is not supported; remove it, or write false: then " +
         "/metrics answers everyone",
     );
   });
@@ -654,7 +654,7 @@ zap-stacktrace-level: error
     ["health-port: 9090", "FLAG_CONFLICT: --health-port and --metrics-port are both 9090; give each a port of its own"],
     [
       "metrics-endpoint-auth: true",
-      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true needs Kubernetes, not built yet; leave it away, or write false: then /metrics answers everyone",
+      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true is not supported; remove it, or write false: then /metrics answers everyone",
     ],
     [
       "bind-address: here",

@@ -99,7 +99,7 @@ export async function dispatchOptionsOf(
       ...legacyWarnings(given, replaced),
       ...logging.warnings,
       ...(pools !== undefined && given.has("concurrency")
-        ? [`${settings.nameOf("concurrency")} has no effect: the pools say how many workers each has`]
+        ? [`${settings.nameOf("concurrency")} has no effect: each worker pool sets its own workers`]
         : []),
       ...loaded.warnings,
     ],

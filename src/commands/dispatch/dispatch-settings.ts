@@ -95,7 +95,7 @@ export class DispatchSettings {
     if (this.given.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
       throw new SluiceError(
         "FLAG_UNSUPPORTED",
-        `${this.nameOf("metrics-endpoint-auth")}=true needs Kubernetes, not built yet; leave it away, or write false: then ` +
+        `${this.nameOf("metrics-endpoint-auth")}=true is not supported; remove it, or write false: then ` +
           "/metrics answers everyone",
       );
     if ((values["tls-cert"] === "") !== (values["tls-key"] === ""))
@@ -108,7 +108,7 @@ export class DispatchSettings {
     if (isIP(this.bindAddress) === 0)
       throw this.#wrong("bind-address", "is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::");
     if (!/^([\w!#$%&'*+.^`|~-]{1,256})?$/.test(values["deadline-header"]))
-      throw this.#wrong("deadline-header", "is no legal header name");
+      throw this.#wrong("deadline-header", "is not a legal header name");
     // The URL may contain a password, so the message does not repeat it.
     if (values["prometheus-url"] !== "" && !isHttpUrl(values["prometheus-url"]))
       throw new SluiceError(

@@ -22,7 +22,10 @@ export function withPlaceFlags(command: Command): Command {
 export async function placeOf({ config, redis, sqlite }: PlaceFlags): Promise<QueueStoreLocation> {
   const given = [config, redis, sqlite].filter((value) => value !== undefined);
   if (given.length === 0)
-    throw new SluiceError("FLAG_MISSING", "where are the queues? Give --config FILE, --redis URL or --sqlite FILE");
+    throw new SluiceError(
+      "FLAG_MISSING",
+      "the place of the queues is missing: give --config FILE, --redis URL or --sqlite FILE",
+    );
   if (given.length > 1)
     throw new SluiceError("FLAG_VALUE", "give one of --config, --redis and --sqlite: they name different places");
   if (redis !== undefined) return { kind: "redis", url: redis };

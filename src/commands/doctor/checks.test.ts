@@ -177,7 +177,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ["no file descriptors left", gauges({ openFiles: 990 }), "headroom", "fail", /990 of 1,000 file descriptors/],
   ["bodies wait", gauges({ bodiesPaused: 2 }), "headroom", "warn", /2 request bodies wait for memory/],
   ["bodies nearly fill memory", gauges({ bodyBytes: 950_000 }), "headroom", "warn", /95 % of their byte budget/],
-  ["a slow event loop", gauges({ eventLoopLag: 0.4 }), "headroom", "warn", /stood still for 400 ms/],
+  ["a slow event loop", gauges({ eventLoopLag: 0.4 }), "headroom", "warn", /was blocked for 400 ms/],
   [
     "a server that only the gateway reaches",
     { servers: new Map([["a:8000", server({ problem: "timed out" })]]) },
@@ -236,7 +236,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "Redis away from here",
     redis({ problem: "refused" }),
-    ...(["redis", "warn", /redis:6379 is of no use from this machine: refused/] as const),
+    ...(["redis", "warn", /redis:6379 cannot be used from this machine: refused/] as const),
   ],
   ["Redis that the gateway does not use", file({ redis: REDIS }), "redis", "warn", /the gateway shares no limits/],
   ["a slow Redis", redis({ latency: 150 }), "redis", "warn", /answers in 150 ms/],

@@ -26,7 +26,7 @@ export function doctorCommand(output = STANDARD): Command {
     .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
-    .option("--token-file <file>", "file with a bearer token, if the admin port wants one")
+    .option("--token-file <file>", "file with a bearer token, if the admin port requires one")
     .option("--timeout <duration>", "limit for each answer of a model server or of Redis", "3s")
     .option("--no-ask-servers", "do not ask the model servers from this machine")
     .option("--json", "print one JSON object", false)

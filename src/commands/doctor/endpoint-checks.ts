@@ -105,7 +105,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
   if (old.length > 0)
     said.push(
       warn(
-        `the metrics of ${few(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions take the worst known load for theirs`,
+        `the metrics of ${few(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions assume the worst known load for these endpoints`,
         "make /metrics of each server answer within a second",
       ),
     );

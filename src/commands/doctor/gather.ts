@@ -68,7 +68,12 @@ function questionsFor({ endpoints }: RunningFacts, tls: ServerTls | string | und
   const secure = endpoints.some(({ scheme }) => scheme === "https");
   if (!secure && tls === undefined) return { servers: endpoints };
   return tls === undefined
-    ? { unasked: { because: "they speak TLS, and its settings are in gateway.yaml", todo: "give it with --config" } }
+    ? {
+        unasked: {
+          because: "the servers speak TLS, and gateway.yaml has the settings",
+          todo: "name gateway.yaml with --config",
+        },
+      }
     : { unasked: { because: tls, todo: "correct it, or run sluice doctor as the user of the gateway" } };
 }
 

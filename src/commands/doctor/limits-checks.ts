@@ -18,7 +18,7 @@ export function checkLimits({ file }: InstallationFacts): Said[] {
     return [
       fail(
         `${limits.path} cannot be used: ${limits.problem}`,
-        "correct it: a running gateway keeps the old limits, and the next start fails",
+        "correct the file: a running gateway keeps the old limits, and the next start fails",
       ),
     ];
   const said: Said[] = [];
@@ -58,7 +58,7 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
   if (shared === 0)
     said.push(
       fail(
-        "the gateway does not reach Redis: it goes on with the last known use of the other gateways",
+        "the gateway does not reach Redis, and counts with the last known use of the other gateways",
         "start Redis, or check the network between the gateway and Redis",
       ),
     );
@@ -67,8 +67,8 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
     if (redis.problem !== undefined)
       said.push(
         warn(
-          `Redis ${redis.server} is of no use from this machine: ${redis.problem}`,
-          "see whether it runs, takes writes and scripts, and whether the URL has the right user and password",
+          `Redis ${redis.server} cannot be used from this machine: ${redis.problem}`,
+          "check that Redis runs and takes writes and scripts, and that the URL has the right user and password",
         ),
       );
     else said.push(...serverFaults(redis));
@@ -91,8 +91,8 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
   if (latency > SLOW)
     said.push(
       warn(
-        `Redis ${server} answers in ${Math.round(latency)} ms: so long, several gateways may together exceed a limit`,
-        "run Redis nearer to the gateways, or give it a machine with less load",
+        `Redis ${server} answers in ${Math.round(latency)} ms: in this time, several gateways may together exceed a limit`,
+        "run Redis nearer to the gateways, or on a machine with less load",
       ),
     );
   if (memory === undefined) return said;
@@ -101,14 +101,14 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
     said.push(
       warn(
         `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB it` : "once maxmemory is set, it"} forgets counts, and their limits start again`,
-        "set `maxmemory-policy noeviction` in its configuration, or give limits a Redis of their own",
+        "set `maxmemory-policy noeviction` in the configuration of Redis, or run a separate Redis for limits",
       ),
     );
   else if (limit > 0 && used > limit * FULL)
     said.push(
       warn(
-        `Redis ${server} uses ${grouped(used / MIB)} of ${grouped(limit / MIB)} MiB: once full, it takes no counts`,
-        "raise its maxmemory, or give limits a Redis of their own",
+        `Redis ${server} uses ${grouped(used / MIB)} of ${grouped(limit / MIB)} MiB: when full, Redis takes no counts`,
+        "raise maxmemory, or run a separate Redis for limits",
       ),
     );
   return said;

@@ -22,14 +22,14 @@ function poolLoad({ saturation = 0, queued = 0 }: RunningFacts["gauges"]): Said[
   if (saturation >= 1)
     said.push(
       warn(
-        `the pool is saturated (${percent(saturation)}): requests with a priority below 0 get 429, or all wait with flow control`,
+        `the pool is saturated (${percent(saturation)}): requests with a priority below 0 get 429; with flow control, all requests wait`,
         "add servers, or lower the load: see docs/use/flow-control.md and docs/operate/autoscaling.md",
       ),
     );
   else if (saturation > FULL)
     said.push(
       warn(
-        `the pool is nearly saturated (${percent(saturation)}): from 100 % on, it refuses requests or lets them wait`,
+        `the pool is nearly saturated (${percent(saturation)}): at 100 %, the gateway refuses requests or lets them wait`,
         "add servers before the load grows",
       ),
     );
@@ -37,7 +37,7 @@ function poolLoad({ saturation = 0, queued = 0 }: RunningFacts["gauges"]): Said[
     said.push(
       warn(
         `${counted(queued, "request waits", "requests wait")} in the gateway for room at a server`,
-        "if that lasts, add servers; /debug/queues of the admin port shows who waits",
+        "if requests still wait later, add servers; /debug/queues of the admin port shows the waiting requests",
       ),
     );
   return said;
@@ -60,14 +60,14 @@ function endpointLoad(there: readonly EndpointFacts[]): Said[] {
     said.push(
       warn(
         `requests wait at every endpoint that is not down: ${few(waiting.map(queueText))}`,
-        "add servers: each one already runs as many requests as it can",
+        "add servers: each server already runs as many requests as it can",
       ),
     );
   else if (long.length > 0)
     said.push(
       warn(
         `requests wait at ${few(long.map(queueText))}, and other endpoints have room`,
-        "see whether the others have the same models; if so, raise the weight of queue-scorer: sluice explain shows the scores",
+        "check that the other endpoints have the same models; then raise the weight of queue-scorer (sluice explain shows the scores)",
       ),
     );
   return said;

@@ -36,7 +36,7 @@ export function checkVersion({ running, cli }: InstallationFacts): Said[] {
   return [
     warn(
       `the gateway is ${version ?? "of an unknown version"}, this command is ${cli}`,
-      "restart the gateway, or use the command of its version",
+      "restart the gateway, or use the command of the gateway's version",
     ),
   ];
 }
@@ -79,8 +79,8 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
   if (eventLoopLag !== undefined && eventLoopLag > SLOW_LOOP)
     said.push(
       warn(
-        `the event loop stood still for ${spanText(eventLoopLag * 1000)}, and every request waited for it`,
-        "if it happens again after the start, give the gateway a core of its own, or run a second gateway",
+        `the event loop was blocked for ${spanText(eventLoopLag * 1000)}, and every request waited`,
+        "if the message repeats after the start, run the gateway on a free core, or run a second gateway",
       ),
     );
   if (said.length > 0) return said;
@@ -227,11 +227,11 @@ export function checkKeys({ file, now }: InstallationFacts): Said[] {
     said.push(
       warn(
         `keys that have expired, or expire within 14 days: ${few(ending)}`,
-        "set a later `expires` in the keys file, or make new keys with sluice keys add; rotating a key keeps its end",
+        "set a later `expires` in the keys file, or make new keys with sluice keys add; a rotated key keeps its expiry time",
       ),
     );
   if (keys.keys.length === 0)
-    said.push(warn(`${keys.path} has no key that the gateway accepts`, "make one with sluice keys add"));
+    said.push(warn(`${keys.path} has no key that the gateway accepts`, "add a key with sluice keys add"));
   return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none ends within 14 days`)];
 }
 

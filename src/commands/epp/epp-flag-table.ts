@@ -46,7 +46,7 @@ export const EPP_FLAGS = [
     name: "scaler-port",
     default: "0",
     since: "ours",
-    help: "Port of the external scaler for KEDA, which tells how many requests wait in flow control; 0 = none.",
+    help: "Port of the external scaler, which reports the requests that wait in flow control to KEDA; 0 = none.",
   },
   {
     name: "bind-address",
@@ -180,7 +180,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.0",
-    help: "The metrics port asks Kubernetes who may read (TokenReview, SubjectAccessReview). With endpoints from a file there is no API server to ask, and an explicit true is refused.",
+    help: "The metrics port asks Kubernetes about each reader (TokenReview, SubjectAccessReview). With endpoints from a file there is no API server, and an explicit true is an error.",
   },
   {
     name: "refresh-metrics-interval",
@@ -270,7 +270,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "HEAD",
-    help: "Metrics of ext_proc streams: open, duration, ends by gRPC status.",
+    help: "Metrics of ext_proc streams: open streams, duration, final gRPC status.",
   },
   {
     name: "enable-pprof",
@@ -338,7 +338,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.5",
-    help: "Trace requests with OpenTelemetry, if its environment variables say where traces go.",
+    help: "Trace requests with OpenTelemetry, if its environment variables name a collector.",
   },
   {
     name: "inference-model-metrics",

@@ -321,7 +321,7 @@ describe("parseEppFlags", () => {
     expect(parse("--refresh-metrics-interval=50ms")).toMatchObject({ refreshMetricsInterval: 50, fixedCadence: true });
     expect(parse("--refresh-metrics-interval=10ms")).toMatchObject({
       refreshMetricsInterval: 50,
-      warnings: ["--refresh-metrics-interval is raised to 50ms, the shortest there is"],
+      warnings: ["--refresh-metrics-interval is raised to 50ms, the minimum"],
     });
   });
 
@@ -335,7 +335,7 @@ describe("parseEppFlags", () => {
   it("leaves it to the configuration to name the endpoints, and carries the error for when it doesn't", () => {
     const options = parseEppFlags(["--config-file=c.yaml"], {}) as EppSettings;
     expect(options).toMatchObject({ endpointsFile: undefined, configFile: "c.yaml", poolName: "epp" });
-    expect(options.missingEndpoints.message).toContain("nothing says where the endpoints are");
+    expect(options.missingEndpoints.message).toContain("no flag and no configuration names the endpoints");
   });
 
   it("R-39, R-58: asks Kubernetes for the pool or the pods that are named", () => {
@@ -393,11 +393,11 @@ describe("parseEppFlags", () => {
     ],
     [
       [],
-      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+      "ENDPOINTS_MISSING: no flag and no configuration names the endpoints: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
     ],
     [
       ["--resources=r", "--pool-name=p"],
-      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+      "ENDPOINTS_MISSING: no flag and no configuration names the endpoints: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
     ],
     [
       ["--config-file=a", "--config-text=b"],
@@ -405,7 +405,7 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--metrics-endpoint-auth"],
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is no API server; remove the flag",
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs an API server of Kubernetes, which endpoints from a file do not have; remove the flag",
     ],
     [
       ["--endpoints=e", "--metrics-cert-dir=/m", "--metrics-endpoint-auth=false"],

@@ -114,7 +114,7 @@ function resourceFlags({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): Res
 export function eppHelp(): string {
   return [
     "Usage: sluice epp --pool-name NAME | --endpoints FILE [flags]\n",
-    "An Endpoint Picker: Envoy asks it over ext_proc which model server a request goes to.\n",
+    "An Endpoint Picker: it chooses the model server of each request for Envoy, over ext_proc.\n",
     "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
     flagsHelp(EPP_FLAGS),
     "\nFlags of the reference that do nothing here yet are listed in docs/reference/flags.md.\n",
@@ -180,7 +180,7 @@ function checkMetricsAuth({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>, k
   if (!kubernetes && explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
     throw new SluiceError(
       "FLAG_UNSUPPORTED",
-      "--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is no API server; remove the flag",
+      "--metrics-endpoint-auth=true needs an API server of Kubernetes, which endpoints from a file do not have; remove the flag",
     );
 }
 
@@ -198,7 +198,7 @@ function checkTargetPorts(values: Values): void {
 function effectless(values: Values, kubernetes: KubernetesSettings | undefined): string[] {
   const warnings = effectlessOf(values, kubernetes);
   if (values["refresh-metrics-interval"] < MIN_REFRESH)
-    warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the shortest there is`);
+    warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the minimum`);
   return warnings;
 }
 
@@ -255,6 +255,6 @@ function effectlessOf(values: Values, kubernetes: KubernetesSettings | undefined
 function missingEndpoints(): SluiceError {
   return new SluiceError(
     "ENDPOINTS_MISSING",
-    "nothing says where the endpoints are: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+    "no flag and no configuration names the endpoints: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
   );
 }

@@ -269,7 +269,7 @@ async function scalerOf(
 
 /** The flags cannot give this warning: only the configuration says whether it names a file (api-resources 6A.1). */
 const NO_KUBERNETES =
-  "the endpoints come from the file that dataLayer.discovery names, so nothing of Kubernetes is used: no pool, no API objects, no leader election, and metrics are not authenticated";
+  "the endpoints come from the file that dataLayer.discovery names, so Sluice does not use Kubernetes: no pool, no API objects, no leader election, no authentication of metrics";
 
 /**
  * A pool from a file of endpoints when a flag or the configuration names one, else from Kubernetes. @throws SluiceError for a

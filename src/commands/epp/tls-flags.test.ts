@@ -66,9 +66,9 @@ describe("the flags of TLS (E-120)", () => {
     [
       ["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"],
       "FLAG_VALUE",
-      /no cipher suite that Go knows; did you mean `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`/,
+      /is not a cipher suite of Go; did you mean `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`/,
     ],
-    [["--tls-cipher-suites=constructor"], "FLAG_VALUE", /"constructor" is no cipher suite/],
+    [["--tls-cipher-suites=constructor"], "FLAG_VALUE", /"constructor" is not a cipher suite/],
     [
       ["--tls-min-version=TLS13"],
       "FLAG_VALUE",

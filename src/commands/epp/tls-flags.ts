@@ -35,7 +35,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Certificates (PEM) of the authorities that sign the clients of the ext_proc port, followed while running; a client without such a certificate is refused. Needs TLS on that port.",
+    help: "Certificates (PEM) of the authorities that sign client certificates for the ext_proc port, followed while running. Clients without such a certificate are refused. Needs TLS on the port.",
   },
   {
     name: "tls-min-version",
@@ -59,7 +59,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Directory with tls.crt and tls.key for the port of the external scaler, followed while running; without it that port is clear text.",
+    help: "Directory with tls.crt and tls.key for the port of the external scaler, followed while running; without the flag, the port is clear text.",
   },
   {
     name: "metrics-cert-dir",
@@ -75,7 +75,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "HEAD",
-    help: "Certificates (PEM) of the authorities that sign the clients of the metrics port; the others are refused.",
+    help: "Certificates (PEM) of the authorities that sign client certificates for the metrics port; other clients are refused.",
   },
 ] as const satisfies readonly FlagRow[];
 
@@ -166,7 +166,7 @@ function ciphersOf(names: readonly string[]): string | undefined {
     if (suite !== undefined) return [suite];
     const problem = SUITES.has(name)
       ? "is not offered here, since Node.js has neither RC4 nor 3DES"
-      : "is no cipher suite that Go knows";
+      : "is not a cipher suite of Go";
     throw new SluiceError(
       "FLAG_VALUE",
       `--tls-cipher-suites: ${JSON.stringify(name.slice(0, 100))} ${problem}${didYouMean(name, OFFERED)}`,

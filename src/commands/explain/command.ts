@@ -31,7 +31,7 @@ export function explainCommand(output = STANDARD): Command {
     .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
-    .option("--token-file <file>", "file with a bearer token, if the admin port wants one, as in Kubernetes")
+    .option("--token-file <file>", "file with a bearer token, if the admin port requires one, as in Kubernetes")
     .option("--json", "print one JSON object", false)
     .option("--all", "with --full: print all full records, as JSON lines", false)
     .option("--full", "print the full record of the decision as JSON, if there is one", false)
@@ -55,7 +55,7 @@ export function explainCommand(output = STANDARD): Command {
       const { explainedDecision, fullDecision, fullDecisions } = await import("./explain-client.ts");
       if (flags.all) {
         if (id !== undefined || flags.last || !flags.full)
-          throw new SluiceError("FLAG_CONFLICT", "--all goes with --full, and with neither an id nor --last");
+          throw new SluiceError("FLAG_CONFLICT", "--all needs --full, and takes neither an id nor --last");
         output.out(await fullDecisions(access));
         return;
       }

@@ -76,7 +76,7 @@ describe("a decision made again", () => {
     expect(report.differences).toContain("the pick was default/pod-1, is default/pod-2");
     const text = replayText(report);
     expect(text).toContain("\n  the pick was default/pod-1, is default/pod-2\n");
-    expect(text).toMatch(/The configuration is another one: [0-9a-f]{12} then, [0-9a-f]{12} now/);
+    expect(text).toMatch(/The configurations differ: [0-9a-f]{12} then, [0-9a-f]{12} now/);
     expect(text).toContain("Now: Request r went to default/pod-2");
   });
 
@@ -95,7 +95,7 @@ describe("a decision made again", () => {
     const early = { ...JSON.parse(recordJson(record)), full: { ...record.full!, screened: [], columns: {} } };
     await expect(replayFile(saved(early), {})).rejects.toMatchObject({
       code: "RECORD_NOT_REPLAYABLE",
-      message: expect.stringContaining("refused before anything was computed"),
+      message: expect.stringContaining("refused the request before it computed anything"),
     });
     await expect(
       replayFile(saved({ ...record, top: [], full: undefined } as DecisionRecord), {}),

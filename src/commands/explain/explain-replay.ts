@@ -56,7 +56,7 @@ export async function replayFile(file: string, source: ConfigSource): Promise<Re
   if (outcome === undefined)
     throw new SluiceError(
       "RECORD_NOT_REPLAYABLE",
-      `there is nothing to replay in ${file}: the request was refused before anything was computed for it`,
+      `there is nothing to replay in ${file}: Sluice refused the request before it computed anything`,
     );
   const { differences, missing } = outcome;
   return {
@@ -79,7 +79,7 @@ export function replayText(report: ReplayReport): string {
   }
   const { recorded, replayed } = configHash;
   if (recorded !== replayed && recorded !== "" && replayed !== "")
-    lines.push(`The configuration is another one: ${recorded} then, ${replayed} now (--config-file names one).`);
+    lines.push(`The configurations differ: ${recorded} then, ${replayed} now (--config-file names one).`);
   for (const name of missing)
     lines.push(`The record has nothing of ${name}, which this configuration reads: it counted as 0.`);
   lines.push(`Now: ${sentence}`);

@@ -25,7 +25,7 @@ export function gatewayCommand(): Command {
     .option("--admin <address>", "address of /metrics, /debug and the page", "127.0.0.1:19001")
     .option(
       "--scaler <address>",
-      "address of the external scaler, which KEDA asks how many requests wait; absent = none",
+      "address of the external scaler, which reports the waiting requests to KEDA; absent = none",
     )
     .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)

@@ -20,7 +20,7 @@ export function withKeysOptions(command: Command): Command {
     .option("--keys <file>", "who may send requests: a file of `sluice keys`; watched for changes")
     .option("--jwt-issuer <issuer>", "also accept tokens (JWT) with this claim iss")
     .option("--jwt-audience <audience>", "the value that the claim aud of these tokens must have")
-    .option("--jwt-jwks <place>", "the public keys of their issuer: a file or an https address")
+    .option("--jwt-jwks <place>", "the public keys of the issuer: a file or an https address")
     .option("--jwt-claim <field=claim>", `the claim that gives ${CLAIMS.join(", ")}; repeatable`, collect, [])
     .option("--open", "without keys: listen on addresses of other machines, and let every client send requests", false);
 }

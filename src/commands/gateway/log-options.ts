@@ -27,7 +27,7 @@ export function withLogOptions(command: Command): Command {
     )
     .option(
       "--request-log-file <file>",
-      "file for these lines, opened again after a rename or SIGHUP; - = stdout",
+      "file for the log of requests, opened again after a rename or SIGHUP; - = stdout",
       "-",
     );
 }

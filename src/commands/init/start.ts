@@ -53,7 +53,7 @@ async function write(file: string, text: string, force: boolean): Promise<void> 
     if ((cause as NodeJS.ErrnoException).code === "EEXIST")
       throw new SluiceError(
         "FILE_EXISTS",
-        `${file} exists, and stays as it is; name another file with --out, or give --force`,
+        `${file} exists already; name another file with --out, or replace the file with --force`,
       );
     throw new SluiceError("FILE_NOT_WRITTEN", `cannot write ${file}: ${messageOf(cause)}`, { cause });
   }

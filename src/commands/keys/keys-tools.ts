@@ -169,7 +169,7 @@ function priorityOf(text: string): number {
 function endOf(text: string, now: number): number {
   const end = timeIn(text) ?? now + lengthOf(text, "--expires", "30d, 12h or a time such as 2027-01-31T12:00:00Z");
   if (end > now) return end;
-  throw new SluiceError("FLAG_VALUE", `--expires is "${text}", which is over; give a time in the future`);
+  throw new SluiceError("FLAG_VALUE", `--expires is "${text}", which is in the past; give a time in the future`);
 }
 
 /** A length of time in milliseconds, at least 0, at most ten years. Days are written with `d`, which durations elsewhere lack. */

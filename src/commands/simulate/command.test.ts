@@ -185,11 +185,11 @@ describe("sluice simulate", () => {
     ],
     [
       ...(["a replay with a duration", ["--replay", "x", "--duration", "1s"]] as const),
-      "FLAG_CONFLICT: --duration means nothing beside --replay, whose files say it",
+      "FLAG_CONFLICT: --duration has no effect with --replay, whose files decide; remove it",
     ],
     [
       ...(["a replay without a warm-up", ["--replay", "x", "--cold"]] as const),
-      "FLAG_CONFLICT: --cold means nothing beside --replay, whose files say it",
+      "FLAG_CONFLICT: --cold has no effect with --replay, whose files decide; remove it",
     ],
     [
       ...(["a replay with two configurations", ["--replay", "x", "--config-file", "a", "b"]] as const),
@@ -197,7 +197,7 @@ describe("sluice simulate", () => {
     ],
     [
       ...(["a replay at two rates", ["--replay", "x", "--rate", "1", "2"]] as const),
-      "FLAG_CONFLICT: --replay plays at one rate: give --rate one number, or none for the recorded one",
+      "FLAG_CONFLICT: --replay plays at one rate: give --rate one number, or omit --rate for the recorded rate",
     ],
     [
       ...(["an endless prompt", ["--replay", "x", "--prompt-tokens", "0"]] as const),

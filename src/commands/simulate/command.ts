@@ -57,7 +57,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     "compare routing policies on simulated engines, with the scheduler that runs in production",
   )
     .argument("[workload...]", "names from --list, or all; without one b2b-saas")
-    .option("--list", "print the workloads, policies and engine presets that there are", false)
+    .option("--list", "print the workloads, policies and engine presets", false)
     .option(
       "--policy <name...>",
       "policies from --list, or all; the first one is the baseline of all ratios (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
@@ -68,14 +68,14 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--rate <number...>",
       "how fast requests arrive, for example 10 20 40, in the workload's unit, or all for every rate that the workload defines (default: four of them)",
     )
-    .option("--duration <time>", "how long requests arrive, in virtual time, instead of what the workload says")
-    .option("--cold", "without the warm-ups: servers begin with empty caches, and all is measured", false)
-    .option("--servers <number>", "model servers, instead of what the workload says")
-    .option("--engine <preset>", "model and machine, instead of what the workload says")
-    .option("--seeds <number>", "runs of everything, each with a seed of its own (default: 3, with --quick 1)")
+    .option("--duration <time>", "how long requests arrive, in virtual time (default: the workload's)")
+    .option("--cold", "no warm-up: servers begin with empty caches, and every request counts", false)
+    .option("--servers <number>", "number of model servers (default: the workload's)")
+    .option("--engine <preset>", "model and machine (default: the workload's)")
+    .option("--seeds <number>", "number of runs, each with another seed (default: 3, with --quick 1)")
     .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
     .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
-    .option("--metrics-lag <time>", "how old metrics are when they arrive (default: the workload's, mostly 0)")
+    .option("--metrics-lag <time>", "age of the metrics when they arrive (default: the workload's, mostly 0)")
     .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
     .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
     .option("--html <file>", "write a report with plots, too")
@@ -86,9 +86,9 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "instead of a workload: recorded decisions (sluice explain --all --full) or an access log, through --config-file or --profile",
     )
     .option("--profile <name>", "with --replay: a built-in profile to try, as of sluice epp and gateway")
-    .option("--recorded-with <file>", "with --replay: the configuration that decided, to check the records against")
-    .option("--field <name=path>", "with --replay: where an access log has what; repeatable", collectField)
-    .option("--prompt-tokens <number>", "with --replay: tokens of a prompt whose length the access log does not tell")
+    .option("--recorded-with <file>", "with --replay: the configuration of the records, to check them")
+    .option("--field <name=path>", "with --replay: the path of a field in the access log; repeatable", collectField)
+    .option("--prompt-tokens <number>", "with --replay: tokens of a prompt whose length is not in the access log")
     .action(async (workloads: readonly string[], flags: Flags, self: Command) => {
       const given = self.options.filter((one) => self.getOptionValueSource(one.attributeName()) === "cli");
       const refuse = (form: string, isWrong: (name: string) => boolean): void => {
@@ -113,7 +113,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
         process.exitCode = await runSimulate(workloads, settings, shape, streams);
         return;
       }
-      refuse("means nothing beside --replay, whose files say it", (name) => NOT_FOR_REPLAY.includes(name));
+      refuse("has no effect with --replay, whose files decide; remove it", (name) => NOT_FOR_REPLAY.includes(name));
       if (workloads.length > 0)
         throw new SluiceError("FLAG_CONFLICT", "--replay plays the requests in its files: leave the workload out");
       process.exitCode = await runReplay(replay, settings, shape, streams);

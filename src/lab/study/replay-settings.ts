@@ -34,7 +34,7 @@ export function replaySettings(flags: ReplayFlags, { policies, presets }: Simula
   if (rate !== undefined && rate.length !== 1)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--replay plays at one rate: give --rate one number, or none for the recorded one",
+      "--replay plays at one rate: give --rate one number, or omit --rate for the recorded rate",
     );
   const seeds = wholeFlag(flags.seeds ?? "1", "--seeds", 1, MAX_SEEDS);
   const first = wholeFlag(flags.seed ?? "1", "--seed", 0, 2 ** 32 - seeds);

@@ -49,7 +49,7 @@ function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, de
   if (reason === "ttl_expired" || reason === "queue_timeout")
     return "the pool had no room within the time that the request may wait.";
   if (reason === "no_endpoints" && candidates === 0)
-    return "no endpoint is known, or the proxy's subset hint allows none of those that are.";
+    return "no endpoint is known, or the proxy's subset hint allows no known endpoint.";
   if ((reason === "no_endpoints" || reason === "no_target") && filters.length > 0 && dropped(filters) >= candidates)
     return `none of ${counted(candidates, "candidate")} was left; ${droppers(record)}.`;
   // The detail is the text of the admitter or profile handler that denied the request; the record does not name it.

@@ -276,7 +276,7 @@ describe("explanation of a refusal", () => {
     const explained = explain(recordOf([], { refusal: shed, tied: 0, candidates: 20 }));
     expect(explained).toMatchObject({ refusal: { ...shed, status: 429 }, candidates: [], notes: [], full: false });
     expect(refused({ reason: "no_endpoints", detail: "none" }, { candidates: 0 })).toContain(
-      "refused with 503: no endpoint is known, or the proxy's subset hint allows none",
+      "refused with 503: no endpoint is known, or the proxy's subset hint allows no known endpoint",
     );
     expect(refused({ reason: "denied", detail: "no budget left" })).toMatch(/with 429: no budget left\.$/);
     expect(refused({ reason: "precondition_failed", detail: "no prefix is cached." })).toMatch(

@@ -59,7 +59,7 @@ describe("metrics-data-source", () => {
 
   it("tells of parameters that change nothing, and of an interval that is raised (S-5)", () => {
     expect(notes({ interval: "50ms", path: "/x" })).toEqual([]);
-    expect(notes({ interval: "10ms" })).toEqual(["interval 10ms is raised to 50ms, the shortest there is"]);
+    expect(notes({ interval: "10ms" })).toEqual(["interval 10ms is raised to 50ms, the minimum"]);
     expect(notes({ insecureSkipVerify: false, caCertPath: "/ca", clientCertPath: "/c", clientKeyPath: "/k" })).toEqual([
       "without effect over http: insecureSkipVerify, caCertPath, clientCertPath, clientKeyPath; write scheme: https if the pages are served over TLS",
     ]);

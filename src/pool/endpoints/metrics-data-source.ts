@@ -63,7 +63,7 @@ function file(name: string) {
 function notesOf({ scheme, insecureSkipVerify, caCertPath, clientCertPath, interval }: Settings): readonly string[] {
   const notes: string[] = [];
   if (interval && interval < MIN_INTERVAL)
-    notes.push(`interval ${interval}ms is raised to ${MIN_INTERVAL}ms, the shortest there is`);
+    notes.push(`interval ${interval}ms is raised to ${MIN_INTERVAL}ms, the minimum`);
   if (scheme === "http") {
     const idle = [
       ...(insecureSkipVerify ? [] : ["insecureSkipVerify"]),

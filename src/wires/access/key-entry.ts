@@ -49,20 +49,22 @@ const KeyEntry = z.strictObject({
     .max(MAX_MODELS)
     .optional()
     .describe("Models that the key may use, each adapter by its own name; absent = every model."),
-  objective: line.optional().describe("The InferenceObjective of its requests."),
-  priority: priority.optional().describe("The priority of its requests, in place of an objective."),
-  fairnessId: line.optional().describe("The flow of its requests; default: the name."),
+  objective: line.optional().describe("The InferenceObjective of the key's requests."),
+  priority: priority.optional().describe("The priority of the key's requests, in place of an objective."),
+  fairnessId: line.optional().describe("The flow of the key's requests; default: the name of the key."),
   choosesFlow: z
     .boolean()
     .default(false)
     .describe("Whether the gateway obeys the objective and fairness headers of the client."),
   createdAt: time.optional(),
-  expires: time.optional().describe("The time from which on the gateway refuses the key; absent = never."),
+  expires: time
+    .optional()
+    .describe("The time when the key expires and the gateway begins to refuse it; absent = never."),
   revoked: time.optional().describe("The time at which the key was revoked; the gateway refuses a revoked key."),
   previous: z
     .strictObject({ hash, until: time })
     .optional()
-    .describe("The secret before the last rotation, and until when the gateway accepts it."),
+    .describe("The secret before the last rotation, and the time until which the gateway accepts that secret."),
 });
 export type KeyEntry = z.output<typeof KeyEntry>;
 

@@ -65,7 +65,7 @@ const TokenSettings = z.strictObject({
       fairnessId: claim.optional(),
     })
     .default({})
-    .describe("The claims that say what an entry of a keys file says for its key."),
+    .describe("The claims that take the place of the fields of a key."),
   choosesFlow: z
     .boolean()
     .default(false)

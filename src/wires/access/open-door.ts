@@ -13,7 +13,7 @@ export function checkDoor(listeners: readonly ListenAddress[], keyed: boolean, o
   if (keyed && open)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--open (keys.open) lets clients in without a key, but the gateway has keys or issuers of tokens; remove --open, or these",
+      "--open (keys.open) lets clients in without a key, but the gateway has keys or issuers of tokens; remove --open, or the keys and issuers",
     );
   if (keyed || open) return;
   const exposed = listeners.find(({ host }) => !isLoopbackHost(host));

@@ -161,7 +161,8 @@ export function profileRoutes(app: Hono, profiler: Profiler): void {
         return context.text(`seconds is a whole number from 1 to ${MAX_SECONDS}\n`, 400);
       const profile = await profiler.take(kind, seconds, context.req.raw.signal);
       if (profile === "busy") return context.text("another profile is being taken; try again when it is done\n", 409);
-      if (profile === "unavailable") return context.text("this Node.js has no inspector, hence no profiles\n", 501);
+      if (profile === "unavailable")
+        return context.text("this Node.js has no inspector, so it takes no profiles\n", 501);
       return context.body(profile, 200, {
         "content-type": "application/octet-stream",
         "content-disposition": `attachment; filename="${kind}.pb.gz"`,

@@ -27,5 +27,5 @@ it("names three models and counts the others", () => {
         ["b", "5"],
       ],
     ),
-  ).toBe("limits of a, b count no requests for 1, 2, 3 and 2 more: an adapter is a model of its own");
+  ).toBe("limits of a, b count no requests for 1, 2, 3 and 2 more: an adapter counts as a separate model");
 });

@@ -171,7 +171,7 @@ const requests = section({
     .refine((text) => requestLogEvery(text) !== "wrong", WHICH_REQUESTS)
     .default("errors")
     .describe("The requests that get a line each: off, errors, all, or 1/N."),
-  file: z.string().min(1).default("-").describe("The file for these lines; - = stdout."),
+  file: z.string().min(1).default("-").describe("The file for the log of requests; - = stdout."),
 }).superRefine(({ which, file }, context) => {
   if (which === "off" && file !== "-")
     context.addIssue({ code: "custom", path: ["file"], message: "needs another `which` than off" });

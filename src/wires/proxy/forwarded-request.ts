@@ -80,7 +80,7 @@ function changedPath(path: string | undefined, head: HttpRequestHead, limits: Pr
   const refusal = paths.judge(head.method, form);
   if (refusal === undefined) return form;
   const why = refusal instanceof BadRequest ? refusal.message : refusal.detail;
-  throw new SluiceError("PLUGIN_HEADERS", `a plugin set a :path that clients may not use, either: ${why}`);
+  throw new SluiceError("PLUGIN_HEADERS", `a plugin set a :path that clients may not use: ${why}`);
 }
 
 function checkSize(headers: readonly string[], { headerCount, headerBytes }: ProxyLimits): void {

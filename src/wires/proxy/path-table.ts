@@ -99,7 +99,7 @@ export class PathTable {
     }
     const passes = this.kindOf(method, plain) !== "administration";
     if (plain !== path && passes !== (this.kindOf(method, path) !== "administration")) {
-      return malformed("percent-escapes in the path hide which path it is; send the path without the escapes");
+      return malformed("percent-escapes in the path make it ambiguous; send the path without the escapes");
     }
     if (passes) return undefined;
     const request = oneLine(`${method} ${path}`);

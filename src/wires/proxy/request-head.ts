@@ -64,7 +64,7 @@ export function readHead(
   }
   if (method === "CONNECT") return UPGRADE_REFUSED;
   if (!http2 && version !== "1.1" && version !== "1.0")
-    return malformed("the version of HTTP is not one of this gateway; send HTTP/1.1");
+    return malformed("the gateway does not support this version of HTTP; send HTTP/1.1");
 
   let { authority } = lines;
   let contentLength = 0;
@@ -190,9 +190,7 @@ export function originForm(target: string, authority: string, scheme: "http" | "
     return malformed("the request target holds a character that a URL may not hold; percent-encode the character");
   const query = path.indexOf("?");
   if (AMBIGUOUS.test(query < 0 ? path : path.slice(0, query))) {
-    return malformed(
-      "the path holds a dot segment, a backslash or an encoded separator; send the path that it stands for",
-    );
+    return malformed("the path holds a dot segment, a backslash or an encoded separator; send the resolved path");
   }
   return path;
 }

@@ -127,7 +127,7 @@ export class QueueServer {
     this.#refusal = String(about).includes("cluster_enabled:1")
       ? new SluiceError(
           "REDIS_CLUSTER",
-          `Redis at ${redis.server} runs in cluster mode, which the redis-sortedset transport does not support: use a server without it (a replica with Sentinel or a managed failover is fine)`,
+          `Redis at ${redis.server} runs in cluster mode, which the redis-sortedset transport does not support: use a server without cluster mode (a replica with Sentinel or a managed failover is fine)`,
         )
       : undefined;
     if (this.#refusal !== undefined && before === undefined) this.#deps.log.error({}, this.#refusal.message);

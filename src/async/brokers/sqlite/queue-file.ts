@@ -223,6 +223,10 @@ export function sqliteError(path: string, error: unknown): SluiceError {
       options,
     );
   if (code === NOT_A_DATABASE)
-    return new SluiceError("QUEUE_FILE_FOREIGN", `queue file ${path} is no SQLite database: it is left alone`, options);
+    return new SluiceError(
+      "QUEUE_FILE_FOREIGN",
+      `queue file ${path} is not an SQLite database, and stays unchanged`,
+      options,
+    );
   return new SluiceError("QUEUE_FILE_ERROR", `queue file ${path}: ${messageOf(error)}`, options);
 }

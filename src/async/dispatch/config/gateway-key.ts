@@ -29,5 +29,5 @@ export async function readGatewayKey({ path, flag, given }: GatewayKeySource): P
   const where = path === undefined ? "the environment variable SLUICE_GATEWAY_KEY" : `${flag}: ${path}`;
   const problem =
     key === "" ? "it is empty" : "it has blanks, line breaks, characters that are not ASCII, or more than 4,096 bytes";
-  throw new SluiceError("FLAG_VALUE", `${where} must hold one key and nothing else: ${problem}`);
+  throw new SluiceError("FLAG_VALUE", `${where} must hold exactly one key: ${problem}`);
 }

@@ -625,7 +625,7 @@ describe("the database of sqlite", () => {
   it("needs a folder that is there, and is none itself", async () => {
     const at = (path: string) => `path: ${path}\nqueues: [{queue_name: q, igw_base_url: 'http://g'}]`;
     expect(await failure("sqlite", at("missing/q.db"))).toBe(
-      `invalid configuration: t.yaml:1:1: path: there is no folder ${join(folder, "missing")} for the database; make it first`,
+      `invalid configuration: t.yaml:1:1: path: there is no folder ${join(folder, "missing")} for the database; create the folder first`,
     );
     mkdirSync(join(folder, "folder"));
     expect(await failure("sqlite", at("folder"))).toBe(

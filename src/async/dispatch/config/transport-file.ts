@@ -144,7 +144,7 @@ class TransportReader {
     const path = resolve(this.#document.folder, entry.path);
     const queues = this.#queues(entry.queues, "queues", "queue_name");
     if (!(await isFolder(dirname(path))))
-      this.#refuse(["path"], `there is no folder ${dirname(path)} for the database; make it first`);
+      this.#refuse(["path"], `there is no folder ${dirname(path)} for the database; create the folder first`);
     else if (await isFolder(path)) this.#refuse(["path"], `${path} is a folder; name a file, such as queue.db in it`);
     return {
       transport: "sqlite",

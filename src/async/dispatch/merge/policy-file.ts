@@ -14,8 +14,8 @@ const TAKEN: ReadonlySet<string> = new Set([...HOP_BY_HOP_HEADERS, "content-leng
 
 const headerName = z
   .string()
-  .refine((name) => NAME.test(name), "is no legal header name: letters, digits and !#$%&'*+-.^_`|~, at most 256")
-  .refine((name) => !TAKEN.has(name.toLowerCase()), "names a header that every HTTP request needs for itself");
+  .refine((name) => NAME.test(name), "is not a legal header name: letters, digits and !#$%&'*+-.^_`|~, at most 256")
+  .refine((name) => !TAKEN.has(name.toLowerCase()), "names a header that HTTP itself uses");
 
 const fairness = {
   /** Empty = no header. */

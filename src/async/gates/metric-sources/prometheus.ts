@@ -75,7 +75,7 @@ export class PrometheusFigure {
 export function prometheusOf({ prometheusUrl, askPrometheus, clock, log }: GateContext): PrometheusClient {
   if (askPrometheus !== undefined) return new PrometheusClient(askPrometheus, clock, log);
   if (prometheusUrl === undefined || prometheusUrl === "")
-    throw new SluiceError("GATE_PARAMETERS", "--prometheus-url is missing: it says which Prometheus to ask");
+    throw new SluiceError("GATE_PARAMETERS", "--prometheus-url is missing: give the URL of Prometheus");
   return new PrometheusClient(prometheusUrl, clock, log);
 }
 

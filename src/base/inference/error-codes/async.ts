@@ -36,7 +36,7 @@ export const ASYNC_ERRORS = {
   },
   QUEUE_FILE_FOREIGN: {
     exit: 1,
-    cause: "The queue file belongs to another program, or is no SQLite database.",
+    cause: "The queue file belongs to another program, or is not an SQLite database.",
     remedy: "Name another queue file.",
   },
   QUEUE_FILE_NEWER: {

@@ -65,7 +65,7 @@ export const BASE_ERRORS = {
   LISTEN_FAILED: {
     exit: 1,
     cause: "The process cannot listen on the address.",
-    remedy: "Choose another address or port, or stop the program that uses this one.",
+    remedy: "Choose another address or port, or stop the program that uses this address.",
     hint: true,
   },
   UPSTREAM_CONNECT_TIMEOUT: {

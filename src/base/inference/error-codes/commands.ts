@@ -44,7 +44,7 @@ export const COMMAND_ERRORS = {
   },
   KEYS_MISSING: {
     exit: 1,
-    cause: "The gateway would listen on an address that other machines reach, and it asks clients for no key.",
+    cause: "The gateway would listen on an address that other machines reach, and has no keys.",
     remedy: "Give --keys FILE, listen on a loopback address, or let every client in with --open.",
   },
   KEY_NAME: {
@@ -90,7 +90,7 @@ export const COMMAND_ERRORS = {
   },
   RECORD_NOT_REPLAYABLE: {
     exit: 1,
-    cause: "Sluice cannot make the recorded decision again.",
+    cause: "Sluice cannot repeat the recorded decision.",
     remedy: "Replay the record of a request that reached scheduling, with the configuration that decided it.",
   },
   FILE_EXISTS: {
@@ -111,7 +111,7 @@ export const COMMAND_ERRORS = {
   },
   CONFIG_MIGRATION: {
     exit: 1,
-    cause: "The rewritten configuration would mean something else.",
+    cause: "The rewritten configuration would not mean the same.",
     remedy: "Edit the configuration by hand.",
   },
   ENVOY_RESOURCES: {

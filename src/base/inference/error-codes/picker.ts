@@ -60,8 +60,8 @@ export const PICKER_ERRORS = {
   },
   PICKER_TAKEN: {
     exit: 1,
-    cause: "A profile has two pickers.",
-    remedy: "Remove one of the two pickers from the profile.",
+    cause: "A profile has two picker plugins.",
+    remedy: "Remove one of the two picker plugins from the profile.",
   },
   WEIGHT_INVALID: {
     exit: 1,

@@ -45,7 +45,7 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
     periodSeconds: 10,
   });
   expect(container.readinessProbe).toEqual({
-    grpc: { ...probe, service: elected ? "readiness" : "inference-extension" },
+    grpc: { ...probe, service: "readiness" },
     periodSeconds: 2,
   });
 

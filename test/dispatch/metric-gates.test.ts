@@ -110,7 +110,7 @@ describe.concurrent("the budget of a real Prometheus", () => {
     expect(gateway.seen).toHaveLength(1);
     await measures(dispatching, "overload_latch", 1);
     await measures(dispatching, "dispatch_budget", 0);
-    await shows("why", dispatching, { because: expect.stringContaining("overloaded") });
+    await shows("why", dispatching, { because: expect.stringContaining("reported overload") });
     // A newer sample that shows no room does not open it.
     metrics.text = page(50, String(realClock.wall()));
     await shows("a closed gate", dispatching, { state: "closed" });

@@ -8,6 +8,8 @@
  * With `--against`, the picker of another checkout takes the place of the echo. Both pickers serve a client each at the same
  * time and on the same core, so that whatever else happens on the machine slows both. Both start again in each round: one
  * checkout beside itself differs by some percent from start to start. The figure of a case is the median of the rounds' ratios.
+ * MiB is the resident memory when the load of the case ends: the median of the rounds. A picker serves the cases one after the
+ * other, and keeps some of what an earlier case took; `--match` measures one alone.
  *
  * With `--flow-control`, this checkout runs with flow control on beside itself with flow control off, in the same way. The
  * limits are so high that no request waits.
@@ -18,7 +20,7 @@
  * it is slower, so that batches are smaller.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs, promisify } from "node:util";
@@ -83,6 +85,8 @@ interface Figures {
   readonly us: number;
   readonly rps: number;
   readonly pickP99: number;
+  /** Resident memory at the end. */
+  readonly mib: number;
 }
 
 const started: ChildProcess[] = [];
@@ -139,7 +143,8 @@ async function measure(client: readonly string[], server: Server, args: readonly
   if (!figures.srv_us_req) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
   if (figures.errors > 0 || Object.keys(figures.immediate).length > 0)
     throw new Error(`the exchange failed: ${stdout}`);
-  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99 };
+  const mib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
+  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99, mib };
 }
 
 let client = [process.execPath, join(import.meta.dirname, "support", "node-load.ts")];
@@ -184,13 +189,19 @@ const startPicker = (main: string, ...more: readonly string[]): Promise<Server> 
   );
 
 const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
+const median = (figures: readonly number[]): number =>
+  quantile(
+    figures.toSorted((a, b) => a - b),
+    0.5,
+  );
+
 /** @returns how many limits do not hold */
 async function besideEcho(): Promise<number> {
   const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
   const epp = await startPicker(MAIN);
   let failed = 0;
   console.log(
-    "case                          sluice us   echo us   x echo   reference us   x reference   sluice/s   pick p99 us",
+    "case                          sluice us   echo us   x echo   reference us   x reference   sluice/s   pick p99 us   MiB",
   );
   for (const { name, args, reference, limit } of CASES) {
     const ours: Figures[] = [];
@@ -211,7 +222,11 @@ async function besideEcho(): Promise<number> {
         ? ""
         : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
     console.log(
-      `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)}${limits}`,
+      `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)} ${median(
+        ours.map((figures) => figures.mib),
+      )
+        .toFixed(0)
+        .padStart(5)}${limits}`,
     );
   }
   return failed;
@@ -258,18 +273,16 @@ async function besideOther({ names, starts, limit }: Pair): Promise<number> {
   let failed = 0;
   const [first, second] = names;
   console.log(
-    `case                         ${`us ${first}`.padStart(8)} ${`us ${second}`.padStart(9)} ${`least: ${first} / ${second}`.padStart(20)}  median of the rounds' ratios`,
+    `case                         ${`us ${first}`.padStart(8)} ${`us ${second}`.padStart(9)} ${`least: ${first} / ${second}`.padStart(20)}  median of the rounds' ratios${`MiB ${first} / ${second}`.padStart(24)}`,
   );
   for (const [index, { name }] of CASES.entries()) {
     const [us, beforeUs] = [least(here[index]!).us, least(there[index]!).us];
     const ratios = here[index]!.map((figures, round) => figures.us / there[index]![round]!.us);
-    const ratio = quantile(
-      ratios.toSorted((a, b) => a - b),
-      0.5,
-    );
+    const ratio = median(ratios);
+    const [mib, otherMib] = [here, there].map((all) => median(all[index]!.map((figures) => figures.mib)));
     if (ratio > limit) failed++;
     console.log(
-      `${name.padEnd(28)} ${us.toFixed(1).padStart(8)} ${beforeUs.toFixed(1).padStart(9)} ${(us / beforeUs).toFixed(3).padStart(20)} ${ratio.toFixed(3).padStart(13)}  ${ratio <= limit ? "holds" : "FAILS"}: at most ${limit}`,
+      `${name.padEnd(28)} ${us.toFixed(1).padStart(8)} ${beforeUs.toFixed(1).padStart(9)} ${(us / beforeUs).toFixed(3).padStart(20)} ${ratio.toFixed(3).padStart(13)} ${`${mib!.toFixed(0)} / ${otherMib!.toFixed(0)}`.padStart(39)}  ${ratio <= limit ? "holds" : "FAILS"}: at most ${limit}`,
     );
   }
   return failed;

@@ -13,6 +13,7 @@ let shared = Buffer.allocUnsafeSlow(2 * JOINED);
  * Writes text, pieces and text, at most `JOINED` bytes of pieces and as many of text, in one write.
  * @param before every character is a byte
  * @param length of all pieces
+ * @param left as the callback of `socket.write`
  * @returns as `socket.write`
  */
 export function writeJoined(
@@ -21,6 +22,7 @@ export function writeJoined(
   pieces: Iterable<Uint8Array>,
   length: number,
   after: string,
+  left?: (error?: Error | null) => void,
 ): boolean {
   const size = before.length + length + after.length;
   // TLS holds the bytes until the encrypted ones have left.
@@ -32,7 +34,7 @@ export function writeJoined(
     at += piece.length;
   }
   if (after !== "") bytes.write(after, at, "latin1");
-  const goesOn = socket.write(own ? bytes : bytes.subarray(0, size));
+  const goesOn = socket.write(own ? bytes : bytes.subarray(0, size), left);
   if (!own && socket.writableLength > 0) shared = Buffer.allocUnsafeSlow(2 * JOINED);
   return goesOn;
 }

@@ -129,6 +129,7 @@ export class RequestParser implements ParserEvents {
     const text = this.#slice(at, length);
     // Another part of a name, whose beginning was in the piece before.
     if (raw.length % 2 === 1) raw[raw.length - 1] += text;
+    else if (this.#lacksEncoding()) return this.#refuse(NO_ENCODING);
     else raw.push(text);
     return this.#count(at, length);
   }
@@ -144,14 +145,10 @@ export class RequestParser implements ParserEvents {
   }
 
   onHead(_status: number, upgrade: boolean, keepAlive: boolean): number {
-    if (upgrade) return this.#refuse(UPGRADE_REFUSED);
     const raw = this.#raw;
-    for (let i = 1; i < raw.length; i += 2) {
-      const value = withoutSpaceBehind(raw[i]!);
-      // This build of the parser reads it as no header, and node refuses it.
-      if (value === "" && raw[i - 1]!.toLowerCase() === "transfer-encoding") return this.#refuse(NO_ENCODING);
-      raw[i] = value;
-    }
+    if (this.#lacksEncoding()) return this.#refuse(NO_ENCODING);
+    if (upgrade) return this.#refuse(UPGRADE_REFUSED);
+    for (let i = 1; i < raw.length; i += 2) raw[i] = withoutSpaceBehind(raw[i]!);
     const parser = this.#parser!;
     const [method, version] = [methodOf(parser), versionOf(parser)];
     const request = new InboundRequest(method, this.#target, version, raw, this.#secure, keepAlive);
@@ -179,6 +176,12 @@ export class RequestParser implements ParserEvents {
     this.#request = undefined;
     this.#state = "between";
     return OK;
+  }
+
+  /** The last header is `Transfer-Encoding` without a value. This build of the parser takes that for no header; node refuses it. */
+  #lacksEncoding(): boolean {
+    const raw = this.#raw;
+    return raw.at(-1) === "" && raw.at(-2)!.toLowerCase() === "transfer-encoding";
   }
 
   #trailer(at: number, length: number): number {

@@ -81,7 +81,7 @@ export class ClientConnection implements Guest, Timed {
     this.address = address;
     this.deadline = clock.now() + timers.requestHeaders;
     // The parser counts the target with the headers. The proxy checks both sizes again, so 414 and 431 stay distinct.
-    this.#parser = new RequestParser(this, secure, limits.headerBytes + limits.targetBytes);
+    this.#parser = new RequestParser(this, secure, limits.headerBytes + limits.targetBytes, limits.headerCount);
     const read = (bytes: Buffer): void => this.#read(bytes);
     this.socket = secure ? socket.on("data", read) : readInto(socket, read, () => host.limits.size, true);
     this.writer = new AnswerWriter(this.socket);

@@ -40,6 +40,7 @@ export class Http1Stream extends ClientStream {
   #continued = false;
   /** The driver knows the end of the body. */
   #ended = false;
+  #hasBody = false;
   /** What the client knows about the answer; undefined before its head. */
   #head: AnswerHead | undefined;
 
@@ -93,6 +94,7 @@ export class Http1Stream extends ClientStream {
   /** @returns false: the caller must wait for `clientDrained` */
   write(bytes: Uint8Array): boolean {
     this.answered = "body";
+    if (!this.#hasBody) return true;
     if (this.#connection.writer.write(bytes)) return true;
     this.needsDrain = true;
     return false;
@@ -141,7 +143,7 @@ export class Http1Stream extends ClientStream {
     if (socket.destroyed) return;
     const hasBody = this.lines.method !== "HEAD" && answer.status !== 204;
     this.#begin(flatHead(answer.status, answer.headers, this.#frame(hasBody, last)));
-    if (hasBody) writer.write(answer.body);
+    this.write(answer.body);
     const bodyComing = !this.#request.complete && (this.expectation !== "continue" || this.#continued);
     if (last) this.#connection.endsHere(bodyComing);
     if (!last || !bodyComing) {
@@ -168,6 +170,7 @@ export class Http1Stream extends ClientStream {
   }
 
   #frame(hasBody: boolean, last = false): AnswerFrame {
+    this.#hasBody = hasBody;
     const { clock, draining, timers } = this.services;
     return {
       http11: this.lines.version === "1.1",

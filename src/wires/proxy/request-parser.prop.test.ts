@@ -11,7 +11,12 @@ const MOST_BYTES = 3000;
 function readOwn(pieces: readonly Buffer[]): Reading {
   const reading: Reading = { requests: [], stopped: undefined };
   const requests: InboundRequest[] = [];
-  const parser = new RequestParser({ requestHead: (request) => requests.push(request) > 0 }, false, MOST_BYTES);
+  const parser = new RequestParser(
+    { requestHead: (request) => requests.push(request) > 0 },
+    false,
+    MOST_BYTES,
+    MOST_BYTES,
+  );
   for (const piece of pieces) {
     // As in the gateway, where the next read overwrites the bytes.
     const bytes = Buffer.from(piece);

@@ -31,6 +31,7 @@ const MOST_FRAMING = 16 * 1024;
 /** Characters of a piece that are decoded at once: a head seldom has more. */
 const DECODED = 1024;
 const EMPTY = Buffer.alloc(0);
+const NO_HEADERS: string[] = [];
 const NO_ENCODING = malformed("the request is not valid HTTP/1.1: Request has invalid `Transfer-Encoding`");
 const EXTENSIONS_TOO_LARGE = malformed("the request is not valid HTTP/1.1: Chunk extensions overflow");
 
@@ -44,6 +45,7 @@ export class RequestParser implements ParserEvents {
   readonly #events: RequestEvents;
   readonly #secure: boolean;
   readonly #mostBytes: number;
+  readonly #mostHeaders: number;
   #parser: number | undefined;
   #state: ParserState = "between";
   /** The request whose body is read. */
@@ -52,7 +54,9 @@ export class RequestParser implements ParserEvents {
   /** The beginning of the piece, once a header needed it. */
   #text = "";
   #target = "";
-  #raw: string[] = [];
+  #raw: string[] = NO_HEADERS;
+  /** No more headers are kept. */
+  #full = false;
   /** Bytes of the target and of all names and values, then of trailers. */
   #headBytes = 0;
   /** Positions of the body in the piece: start, end, start, end. */
@@ -64,10 +68,15 @@ export class RequestParser implements ParserEvents {
   /** Trailers have begun. */
   #trailers = false;
 
-  /** @param secure the connection is encrypted @param mostBytes below this number are the target and all header names and values of a request, and its trailers */
-  constructor(events: RequestEvents, secure: boolean, mostBytes: number) {
+  /**
+   * @param secure the connection is encrypted
+   * @param mostBytes below this number are the target and all header names and values of a request, and its trailers
+   * @param mostHeaders a request that has more has one more here: the others are read and not kept
+   */
+  constructor(events: RequestEvents, secure: boolean, mostBytes: number, mostHeaders: number) {
     this.#events = events;
     this.#secure = secure;
+    this.#mostHeaders = mostHeaders;
     this.#mostBytes = mostBytes;
   }
 
@@ -114,6 +123,7 @@ export class RequestParser implements ParserEvents {
     this.#state = "head";
     this.#target = "";
     this.#raw = [];
+    this.#full = false;
     this.#headBytes = 0;
     return OK;
   }
@@ -126,6 +136,8 @@ export class RequestParser implements ParserEvents {
   onField(at: number, length: number): number {
     if (this.#state === "body") return this.#trailer(at, length);
     const raw = this.#raw;
+    if (raw.length > 2 * this.#mostHeaders && raw.length % 2 === 0) this.#full = true;
+    if (this.#full) return this.#count(at, length);
     const text = this.#slice(at, length);
     // Another part of a name, whose beginning was in the piece before.
     if (raw.length % 2 === 1) raw[raw.length - 1] += text;
@@ -135,7 +147,7 @@ export class RequestParser implements ParserEvents {
   }
 
   onValue(at: number, length: number): number {
-    if (this.#state === "head") {
+    if (this.#state === "head" && !this.#full) {
       const raw = this.#raw;
       const text = this.#slice(at, length);
       if (raw.length % 2 === 1) raw.push(text);
@@ -152,6 +164,9 @@ export class RequestParser implements ParserEvents {
     const parser = this.#parser!;
     const [method, version] = [methodOf(parser), versionOf(parser)];
     const request = new InboundRequest(method, this.#target, version, raw, this.#secure, keepAlive);
+    // An idle connection keeps nothing of its last request.
+    this.#raw = NO_HEADERS;
+    this.#target = "";
     this.#headBytes = 0;
     this.#framing = 0;
     this.#trailers = false;

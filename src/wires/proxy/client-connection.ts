@@ -169,11 +169,8 @@ export class ClientConnection implements Guest, Timed {
       this.destroy();
       return;
     }
-    if (parser.refusal !== undefined) {
-      this.#failed(parser.refusal);
-      return;
-    }
-    if (this.#headed || before !== parser.state) this.#watchHead();
+    if (parser.refusal !== undefined) this.#failed(parser.refusal);
+    else if (this.#headed || before !== parser.state) this.#watchHead();
     this.#current?.deliver();
     this.balance();
   }

@@ -167,6 +167,20 @@ describe("bytes that break HTTP", () => {
     expect(harness.exchange.ends).toEqual(["rejected"]);
   });
 
+  it("a body behind a refused head is dropped, and its end is the end of the connection", async () => {
+    await harness.start({}, { timers: { linger: 600_000 } });
+    const client = await harness.client();
+    client.send("POST / HTTP/1.1\r\nhost: gw\r\na_b: c\r\ncontent-length: 4\r\n\r\na");
+    await poll("the answer", () => client.text().includes("}}"));
+    client.send("bc");
+    await settle();
+    expect(client.closed()).toBe(false);
+    client.send("d");
+    await poll("the end", client.closed);
+    expect(client.text()).toMatch(/^HTTP\/1\.1 400 /);
+    expect(harness.exchanges).toEqual([]);
+  });
+
   it("the rest of a refused request ends its connection, and what follows is not served", async () => {
     const model = await harness.model(echo);
     // Not by the end of that time.

@@ -172,10 +172,12 @@ export class Http1Stream extends ClientStream {
   #frame(hasBody: boolean, last = false): AnswerFrame {
     this.#hasBody = hasBody;
     const { clock, draining, timers } = this.services;
+    // A request that is not read to its end hides where the next one begins.
+    const { complete, keepAlive } = this.#request;
     return {
       http11: this.lines.version === "1.1",
       hasBody,
-      keepAlive: this.#request.keepAlive && !last && !draining,
+      keepAlive: keepAlive && complete && !last && !draining,
       keptFor: timers.clientKeepAlive,
       wall: clock.wall(),
     };
@@ -196,8 +198,7 @@ export class Http1Stream extends ClientStream {
   #finish(ms: number): void {
     this.answered = "ended";
     this.watch(ms);
-    // A request that is not read to its end hides where the next one begins.
-    if (this.#head?.keepAlive !== true || !this.#request.complete) this.#connection.endsHere(false);
+    if (this.#head?.keepAlive !== true) this.#connection.endsHere(false);
     this.#connection.answered();
   }
 }

@@ -28,28 +28,11 @@ export const UPGRADE_REFUSED = new BadRequest(
   "not-supported",
   "the gateway supports neither Upgrade nor CONNECT; send a plain HTTP/1.1 request",
 );
-const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
+export const HEAD_TOO_LARGE = new BadRequest(431, "headers-too-large", "the request headers are too large");
+export const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
 export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of the request body arrived in time");
 export const EXPECTATION_UNKNOWN = new BadRequest(
   417,
   "bad-request",
   "the gateway supports no expectation but 100-continue; remove the header Expect",
 );
-
-/**
- * The answer after node's parser gave up on a connection (envoy-data-plane 4.5). Undefined: the client is gone.
- * @param code `code` of the error of node's `clientError` event
- * @param reason its `reason`, a few words of the parser
- */
-export function parserVerdict(code: string | undefined, reason: string | undefined): BadRequest | undefined {
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return new BadRequest(431, "headers-too-large", "the request headers are too large");
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return HEADERS_TIMEOUT;
-    case "HPE_INVALID_EOF_STATE":
-      return undefined;
-  }
-  if (code?.startsWith("HPE_")) return malformed(`the request is not valid HTTP/1.1: ${reason || code}`);
-  return undefined;
-}

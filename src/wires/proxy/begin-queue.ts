@@ -8,9 +8,8 @@ export interface Beginning {
 /**
  * Lets work begin after the I/O events that are already waiting. One timer serves all of a turn.
  *
- * A request of a client begins so, after the parser has seen every byte that arrived with it: node reports a request as soon as
- * its headers are parsed, and runs ticks between the pieces of its body. Only after the I/O events of this turn does the proxy
- * know whether the following bytes break HTTP. A request to a model server over a used connection begins so, too: first the
+ * A request of a client begins so, after the parser has seen every byte that arrived with it. Only after the I/O events of this turn does
+ * the proxy know whether the following bytes break HTTP. A request to a model server over a used connection begins so, too: first the
  * proxy must see whether the server has closed the connection.
  */
 export class BeginQueue {

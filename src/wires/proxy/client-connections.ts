@@ -1,21 +1,14 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock } from "../../base/clock/clock.ts";
 import { ConnectionLimits, type Guest, StreamLimits } from "../../base/grpc/h2/limits.ts";
-import { UPGRADE_REFUSED } from "./bad-request.ts";
 import { ClientConnection } from "./client-connection.ts";
-import type { Expectation } from "./client-stream.ts";
 import type { ConnectionHost } from "./connection-host.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { Listener, type ListenerHost, type ListenerOptions } from "./listener.ts";
 import { requestIdOf } from "./local-answer.ts";
 import type { ProxyOptions } from "./options.ts";
 import type { ProxyServices } from "./services.ts";
-
-/** The property of a socket that holds its connection. */
-const CONNECTION = Symbol("client connection");
-type Tagged = Socket & { [CONNECTION]?: ClientConnection };
 
 /** All client connections of a proxy, of both versions of HTTP and on all of its listeners. */
 export class ClientConnections implements ConnectionHost, ListenerHost {
@@ -25,8 +18,6 @@ export class ClientConnections implements ConnectionHost, ListenerHost {
   readonly #services: ProxyServices;
   readonly #options: Pick<ProxyOptions, "onClientRefused">;
   readonly #connections = new Set<ClientConnection | Http2Connection>();
-  /** Parses HTTP/1.1 on the connections of all listeners, and listens on no address itself. */
-  readonly #parser: Server;
   /** No further connection comes. */
   #closing = false;
   /** Connections that were turned away and are counted. */
@@ -40,7 +31,6 @@ export class ClientConnections implements ConnectionHost, ListenerHost {
     this.limits = new ConnectionLimits({ all: connections, fresh: connections, ofAddress: connectionsPerAddress });
     // As many as connections of HTTP/1.1 could have.
     this.streams = new StreamLimits(connections);
-    this.#parser = this.#createParser();
   }
 
   get clock(): Clock {
@@ -89,17 +79,11 @@ export class ClientConnections implements ConnectionHost, ListenerHost {
   async close(): Promise<void> {
     this.#closing = true;
     await Promise.all(this.listeners.map((listener) => listener.close()));
-    this.#parser.close();
   }
 
-  http1(socket: Tagged, secure: boolean): void {
+  http1(socket: Socket, secure: boolean): void {
     const connection = new ClientConnection(this.#services, this, socket, clientAddress(socket), secure);
-    if (!this.#enter(connection)) {
-      socket.destroy();
-      return;
-    }
-    socket[CONNECTION] = connection;
-    this.#parser.emit("connection", socket);
+    if (!this.#enter(connection)) connection.destroy();
   }
 
   http2(socket: TLSSocket): void {
@@ -139,42 +123,6 @@ export class ClientConnections implements ConnectionHost, ListenerHost {
   #turnedAway(): void {
     this.#services.metrics?.connectionRefused();
     this.#services.onUnopened?.({ reason: "connection_refused" });
-  }
-
-  #createParser(): Server {
-    const { limits, timers } = this.#services;
-    const parser = createServer({
-      insecureHTTPParser: false,
-      // Node's limit includes the request target. The proxy checks both sizes again, so 414 and 431 stay distinct.
-      maxHeaderSize: limits.headerBytes + limits.targetBytes,
-      headersTimeout: timers.requestHeaders,
-      // Node's limit includes the body, which may take long while bytes still arrive.
-      requestTimeout: 0,
-      connectionsCheckingInterval: Math.max(20, Math.min(5_000, timers.requestHeaders / 4)),
-      keepAliveTimeout: timers.clientKeepAlive,
-      // The proxy itself answers a request without Host.
-      requireHostHeader: false,
-    });
-    parser.maxHeadersCount = 0;
-    const accept = (request: IncomingMessage, response: ServerResponse, expectation: Expectation): void => {
-      (request.socket as Tagged)[CONNECTION]?.accept(request, response, expectation);
-    };
-    parser.on("request", (request, response) => accept(request, response, "none"));
-    parser.on("checkContinue", (request, response) => accept(request, response, "continue"));
-    parser.on("checkExpectation", (request, response) => accept(request, response, "unknown"));
-    parser.on("clientError", (error: Error & { code?: string; reason?: string }, socket) => {
-      (socket as Tagged)[CONNECTION]?.failed(error.code, error.reason);
-    });
-    const refuse = (_request: IncomingMessage, socket: unknown): void => {
-      // Node has removed its listeners from the socket, the error listener included.
-      (socket as Tagged).on("error", () => (socket as Tagged).destroy());
-      (socket as Tagged)[CONNECTION]?.refuse(UPGRADE_REFUSED);
-    };
-    parser.on("upgrade", refuse);
-    parser.on("connect", refuse);
-    // Node begins to check the time for headers when its server listens; the listeners of the proxy do that in its place.
-    parser.emit("listening");
-    return parser;
   }
 }
 

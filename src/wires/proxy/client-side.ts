@@ -5,7 +5,7 @@ import type { ResponseHead } from "./response-head.ts";
 export interface ClientSide {
   /** Time at which the exchange is given up unless something happens; monotonic milliseconds. */
   deadline: number;
-  /** Node has the status line of an answer. */
+  /** The client has the status line of an answer, or will have it before anything else. */
   readonly headWritten: boolean;
   /** The client has not yet read all written bytes; `clientDrained` follows. */
   readonly needsDrain: boolean;

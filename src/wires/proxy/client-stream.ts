@@ -17,7 +17,7 @@ import type { ProxyServices } from "./services.ts";
 export type Expectation = "none" | "continue" | "unknown";
 
 /**
- * The progress of the answer. `head`: node holds the status line until the first bytes of the body. `lingering`: the answer is
+ * The progress of the answer. `head`: the status line waits for the first bytes of the body. `lingering`: the answer is
  * complete, and the proxy still reads the rest of the request.
  */
 type Answer = "none" | "head" | "body" | "lingering" | "ended";
@@ -92,7 +92,7 @@ export abstract class ClientStream implements ClientSide, Timed {
       return;
     }
     const verdict = this.services.authenticate?.(head);
-    // Until the promise is settled, nobody reads the body, so node stops reading the connection.
+    // Until the promise is settled, nobody reads the body, so the connection is not read for long.
     if (verdict instanceof Promise)
       verdict.then((found) => this.#recognised(head, found)).catch((error: unknown) => this.#failed(error));
     else this.#recognised(head, verdict);
@@ -129,7 +129,7 @@ export abstract class ClientStream implements ClientSide, Timed {
     return this.#peer;
   }
 
-  /** The client has the head of an answer, or node has it. */
+  /** The client has the head of an answer, or will have it before anything else. */
   get headWritten(): boolean {
     return this.answered !== "none";
   }

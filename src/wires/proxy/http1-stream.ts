@@ -1,217 +1,204 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { BodyWriter } from "./body-writer.ts";
-import { ClientStream, type Expectation } from "./client-stream.ts";
+import { type AnswerFrame, type AnswerHead, flatHead, listedHead } from "./answer-head.ts";
+import type { AnswerWriter } from "./answer-writer.ts";
+import { ClientStream } from "./client-stream.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 import type { LocalAnswer } from "./local-answer.ts";
-import { flat, type ResponseHead } from "./response-head.ts";
+import type { ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 
-const STREAM = Symbol("client stream");
-type Tagged = { [STREAM]: Http1Stream };
-
-// All requests share one function per event, which finds the stream on the emitter. So a request creates no closures.
-function onData(this: unknown, chunk: Buffer): void {
-  (this as Tagged)[STREAM].requestData(chunk);
-}
-function onEnd(this: unknown): void {
-  (this as Tagged)[STREAM].requestEnded();
-}
-function onDrain(this: unknown): void {
-  (this as Tagged)[STREAM].drainedNow();
-}
-function onClose(this: unknown): void {
-  (this as Tagged)[STREAM].closed();
-}
-/** Ignores errors of writes to a client that has just left; the `close` event reports that. */
-function ignore(): void {}
-function flushHead(stream: Http1Stream): void {
-  stream.flushHead();
-}
-
-function endSoon(socket: Socket): void {
-  socket.destroySoon();
-}
+const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /** The connection that carries the request. */
 interface OwnConnection {
   /** Address of the client. */
   readonly address: string;
-  /** TLS. */
-  readonly secure: boolean;
+  readonly socket: Socket;
+  readonly writer: AnswerWriter;
   /** The connection accepts no further request. */
-  closing: boolean;
-  /** The answer has completely left, or the connection is gone. */
-  finished(): void;
+  readonly closing: boolean;
+  /** The connection ends with the present answer. @param lingers it still reads the rest of the request */
+  endsHere(lingers: boolean): void;
+  /** Reads on, or stops reading, as the bytes say that nobody has taken. */
+  balance(): void;
+  /** The answer is complete. It has left, or will leave with the end of the connection. */
+  answered(): void;
 }
 
-/** The client's side over node's request and response of HTTP/1.1. It writes every piece at once and collects nothing. */
+function deliverLater(stream: Http1Stream): void {
+  stream.deliver();
+}
+
+/** The client's side of one request of HTTP/1.1. */
 export class Http1Stream extends ClientStream {
   readonly #connection: OwnConnection;
-  readonly #request: IncomingMessage;
-  readonly #response: ServerResponse;
-  /** Undefined before the first piece of the body. */
-  #body: BodyWriter | undefined;
+  readonly #request: InboundRequest;
+  /** The driver takes the body. */
+  #listens = false;
+  /** The driver wants the rest of the body later. */
+  #held = false;
   #continued = false;
-  #listensDrain = false;
-  /** The end of the connection marks the end of the body: HTTP/1.0 without a length. */
-  #closeDelimited = false;
+  /** The driver knows the end of the body. */
+  #ended = false;
+  #hasBody = false;
+  /** What the client knows about the answer; undefined before its head. */
+  #head: AnswerHead | undefined;
 
-  constructor(
-    services: ProxyServices,
-    connection: OwnConnection,
-    request: IncomingMessage,
-    response: ServerResponse,
-    expectation: Expectation,
-  ) {
-    const lines = {
-      method: request.method ?? "",
-      target: request.url ?? "",
-      version: request.httpVersion,
-      raw: request.rawHeaders,
-      secure: connection.secure,
-      ended: false,
-    };
-    super(services, connection.address, lines, expectation);
+  constructor(services: ProxyServices, connection: OwnConnection, request: InboundRequest) {
+    super(services, connection.address, request, request.expectation);
     this.#connection = connection;
     this.#request = request;
-    this.#response = response;
   }
 
   override begin(): void {
-    if (this.#connection.closing) return;
-    (this.#response as unknown as Tagged)[STREAM] = this;
-    this.#response.on("close", onClose);
-    this.#response.on("error", ignore);
-    super.begin();
+    if (!this.#connection.closing) super.begin();
   }
 
   get requestComplete(): boolean {
     return this.#request.complete;
   }
 
+  /** Bytes of the body that have come and that the driver has not got. */
+  get unread(): number {
+    return this.#request.unread;
+  }
+
   sendContinue(): void {
     this.#continued = true;
-    this.#response.writeContinue();
+    const { socket } = this.#connection;
+    if (socket.writable) socket.write(CONTINUE, "latin1");
   }
 
   pauseRequest(): void {
-    this.#request.pause();
+    this.#held = true;
   }
 
   resumeRequest(): void {
-    this.#request.resume();
+    this.#held = false;
+    process.nextTick(deliverLater, this);
   }
 
-  flushHead(): void {
-    if (this.answered === "head") this.#response.flushHeaders();
+  /** Hands on what has come of the body. */
+  deliver(): void {
+    if (!this.#listens) return;
+    while (!this.#held) {
+      const piece = this.#request.take();
+      if (piece === undefined) break;
+      // When the connection is closing, nobody wants the bytes.
+      if (!this.#connection.closing) this.driver!.requestChunk(piece);
+    }
+    if (this.#request.complete && !this.#held && !this.#ended) this.#requestEnded();
+    this.#connection.balance();
   }
 
   /** @returns false: the caller must wait for `clientDrained` */
   write(bytes: Uint8Array): boolean {
     this.answered = "body";
-    this.#body ??= new BodyWriter(this.#response);
-    if (this.#body.write(bytes)) return true;
+    if (!this.#hasBody) return true;
+    if (this.#connection.writer.write(bytes)) return true;
     this.needsDrain = true;
-    if (!this.#listensDrain) {
-      this.#listensDrain = true;
-      this.#response.on("drain", onDrain);
-    }
     return false;
   }
 
   /** The answer is complete. */
   end(): void {
-    this.answered = "ended";
-    if (this.#body === undefined) this.#response.end();
-    else this.#body.end();
-    this.watch(this.services.timers.clientStalled);
+    this.#finish(this.services.timers.clientStalled);
   }
 
   /** The answer will never be complete. The written bytes go out, then the connection ends, so the client notices. */
   cut(): void {
-    const { socket } = this.#response;
+    const { socket, writer } = this.#connection;
     this.answered = "ended";
-    this.#connection.closing = true;
-    if (socket === null) return;
-    // Without framing, an orderly end would look like a complete answer.
-    if (this.#closeDelimited) socket.resetAndDestroy();
-    // Node hands a written piece to the socket only in the next tick.
-    else process.nextTick(endSoon, socket);
+    this.#connection.endsHere(false);
     this.watch(this.services.timers.linger);
+    writer.flush();
+    // Without framing, an orderly end would look like a complete answer.
+    if (this.#head?.closeDelimited) socket.resetAndDestroy();
+    else socket.destroySoon();
   }
 
-  /** The socket, or node's response, has passed on what it held. */
+  /** The socket has passed on what it held. */
   drainedNow(): void {
     if (this.needsDrain) this.drained();
   }
 
-  requestData(chunk: Buffer): void {
-    // When the connection is closing, the bytes after these broke HTTP: the proxy ignores these bytes.
-    if (this.answered !== "lingering" && !this.#connection.closing) this.driver!.requestChunk(chunk);
-  }
-
-  requestEnded(): void {
-    if (this.answered === "lingering") this.#endLingering();
-    else if (!this.#connection.closing) this.driver!.requestEnd();
-  }
-
+  /** The answer has left, or the connection is gone. */
   closed(): void {
     this.services.deadlines.delete(this);
     this.driver?.clientGone();
-    this.#connection.finished();
   }
 
   protected get gone(): boolean {
-    return this.#connection.closing || this.#response.destroyed;
+    return this.#connection.closing || this.#connection.socket.destroyed;
   }
 
-  /** The head leaves with the first bytes of the body if they arrive in the same turn, else alone. */
   protected sendHead(head: ResponseHead, bodyless: boolean): void {
-    const response = this.#response;
-    if (this.services.draining) response.shouldKeepAlive = false;
-    response.writeHead(head.status, flat(head.headers));
+    const made = listedHead(head.status, head.headers, this.#frame(!bodyless));
     this.answered = "head";
-    this.#closeDelimited = !bodyless && head.contentLength < 0 && this.#request.httpVersion === "1.0";
-    process.nextTick(flushHead, this);
+    this.#begin(made);
   }
 
   protected sendAnswer(answer: LocalAnswer, last: boolean): void {
-    const response = this.#response;
-    if (response.destroyed) return;
-    if (last) this.#connection.closing = true;
-    if (last || this.services.draining) response.shouldKeepAlive = false;
-    response.writeHead(answer.status, answer.headers as string[]);
+    const { socket, writer } = this.#connection;
+    if (socket.destroyed) return;
+    const hasBody = this.lines.method !== "HEAD" && answer.status !== 204;
+    this.#begin(flatHead(answer.status, answer.headers, this.#frame(hasBody, last)));
+    this.write(answer.body);
     const bodyComing = !this.#request.complete && (this.expectation !== "continue" || this.#continued);
+    if (last) this.#connection.endsHere(bodyComing);
     if (!last || !bodyComing) {
-      this.answered = "ended";
-      response.end(answer.body);
-      this.watch(this.services.timers.linger);
+      this.#finish(this.services.timers.linger);
       return;
     }
     // A close with unread bytes resets the connection, and the client may lose the answer. So the proxy reads on for a moment.
-    response.write(answer.body);
+    writer.flush();
     this.answered = "lingering";
-    this.listen();
-    this.#request.resume();
+    this.#listens = true;
+    this.resumeRequest();
     this.watch(this.services.timers.linger);
   }
 
   protected listen(): void {
-    const request = this.#request;
-    if (request.listenerCount("data") > 0) return;
-    (request as unknown as Tagged)[STREAM] = this;
-    request.on("data", onData);
-    request.on("end", onEnd);
+    if (this.#listens) return;
+    this.#listens = true;
+    process.nextTick(deliverLater, this);
   }
 
   protected giveUp(): void {
-    if (this.answered === "lingering") this.#endLingering();
-    else this.#request.socket.destroy();
+    if (this.answered === "lingering") this.#finish(this.services.timers.linger);
+    else this.#connection.socket.destroy();
   }
 
-  #endLingering(): void {
+  #frame(hasBody: boolean, last = false): AnswerFrame {
+    this.#hasBody = hasBody;
+    const { clock, draining, timers } = this.services;
+    // A request that is not read to its end hides where the next one begins.
+    const { complete, keepAlive } = this.#request;
+    return {
+      http11: this.lines.version === "1.1",
+      hasBody,
+      keepAlive: keepAlive && complete && !last && !draining,
+      keptFor: timers.clientKeepAlive,
+      wall: clock.wall(),
+    };
+  }
+
+  #begin(head: AnswerHead): void {
+    this.#head = head;
+    this.#connection.writer.begin(head.text, head.chunked);
+  }
+
+  #requestEnded(): void {
+    this.#ended = true;
+    if (this.answered === "lingering") this.#finish(this.services.timers.linger);
+    else if (!this.#connection.closing) this.driver!.requestEnd();
+  }
+
+  /** Ends the answer, and the connection if that is its last one. @param ms for the client to take it */
+  #finish(ms: number): void {
     this.answered = "ended";
-    this.watch(this.services.timers.linger);
-    this.#response.end();
+    this.watch(ms);
+    if (this.#head?.keepAlive !== true) this.#connection.endsHere(false);
+    this.#connection.answered();
   }
 }

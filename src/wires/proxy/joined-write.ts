@@ -13,6 +13,7 @@ let shared = Buffer.allocUnsafeSlow(2 * JOINED);
  * Writes text, pieces and text together: in one buffer up to `JOINED` bytes of pieces, else without a copy of the pieces.
  * @param before every character is a byte, as in `after`
  * @param length of all pieces
+ * @param left as the callback of `socket.write`
  * @returns as `socket.write`
  */
 export function writeJoined(
@@ -21,8 +22,9 @@ export function writeJoined(
   pieces: readonly Uint8Array[],
   length: number,
   after: string,
+  left?: (error?: Error | null) => void,
 ): boolean {
-  if (length > JOINED) return writePieces(socket, before, pieces, after);
+  if (length > JOINED) return writePieces(socket, before, pieces, after, left);
   const size = before.length + length + after.length;
   // TLS holds the bytes until the encrypted ones have left.
   const own = "encrypted" in socket || socket.writableLength > 0 || size > shared.length;
@@ -33,16 +35,24 @@ export function writeJoined(
     at += piece.length;
   }
   if (after !== "") bytes.write(after, at, "latin1");
-  const goesOn = socket.write(own ? bytes : bytes.subarray(0, size));
+  const goesOn = socket.write(own ? bytes : bytes.subarray(0, size), left);
   if (!own && socket.writableLength > 0) shared = Buffer.allocUnsafeSlow(2 * JOINED);
   return goesOn;
 }
 
-function writePieces(socket: Socket, before: string, pieces: readonly Uint8Array[], after: string): boolean {
+function writePieces(
+  socket: Socket,
+  before: string,
+  pieces: readonly Uint8Array[],
+  after: string,
+  left: ((error?: Error | null) => void) | undefined,
+): boolean {
   socket.cork();
-  let goesOn = before === "" || socket.write(before, "latin1");
-  for (const piece of pieces) goesOn = socket.write(piece);
-  if (after !== "") goesOn = socket.write(after, "latin1");
+  if (before !== "") socket.write(before, "latin1");
+  const last = after === "" ? pieces.length - 1 : pieces.length;
+  let goesOn = true;
+  for (let i = 0; i < pieces.length; i++) goesOn = socket.write(pieces[i]!, i === last ? left : undefined);
+  if (after !== "") goesOn = socket.write(after, "latin1", left);
   socket.uncork();
   return goesOn;
 }

@@ -65,7 +65,8 @@ export class Listener {
     this.#host = host;
     if (options.tls === undefined) {
       // A client may close its half and still wait for the end of its answer; the connection decides.
-      this.#server = net.createServer({ noDelay: true, allowHalfOpen: true }, (socket) => host.http1(socket, false));
+      const settings = { noDelay: true, allowHalfOpen: true, pauseOnConnect: true };
+      this.#server = net.createServer(settings, (socket) => host.http1(socket, false));
       return;
     }
     this.#tls = this.#createTls(options.tls);

@@ -44,7 +44,7 @@ export interface RequestLines {
 const NOT_A_HOST = /[\s/\\@?#,]/;
 
 /**
- * Checks the head of a request and removes the headers of the client's connection (envoy-data-plane 4.1(2), 4.5). Node's strict
+ * Checks the head of a request and removes the headers of the client's connection (envoy-data-plane 4.1(2), 4.5). The strict
  * parser has already refused violations of the grammar; this function checks the rest.
  * @param peer address of the client
  */

@@ -43,6 +43,8 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const deadlines = new Deadlines(
     clock,
     sweepInterval([
+      timers.requestHeaders,
+      timers.clientKeepAlive,
       timers.bodyIdle,
       timers.picking,
       timers.firstByte,

@@ -25,9 +25,15 @@ const PIECES = [
  * So the connection is moved to a socket made for it. The server keeps counting the accepted one until the other is closed.
  * @param accepted a socket that has not been read from (`pauseOnConnect`)
  * @param connections the number of connections that the server has at the moment
+ * @param allowHalfOpen the other side may end its half and still read
  * @returns the socket to use in place of `accepted`
  */
-export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, connections: () => number): net.Socket {
+export function readInto(
+  accepted: net.Socket,
+  read: (chunk: Buffer) => void,
+  connections: () => number,
+  allowHalfOpen = false,
+): net.Socket {
   const holder = accepted as unknown as { _handle?: { useUserBuffer?: unknown } | null };
   const handle = holder._handle;
   if (typeof handle?.useUserBuffer !== "function") {
@@ -39,6 +45,7 @@ export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, co
   holder._handle = null;
   const options = {
     handle,
+    allowHalfOpen,
     onread: {
       buffer() {
         const count = connections();

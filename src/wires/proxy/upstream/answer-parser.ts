@@ -1,4 +1,5 @@
 import {
+  ANSWERS,
   errorAt,
   execute,
   FAILED,
@@ -13,7 +14,7 @@ import {
   resetParser,
   resumeParser,
   SKIP_BODY,
-} from "./llhttp.ts";
+} from "../llhttp.ts";
 
 /** Receives the parts of answers. */
 export interface AnswerEvents {
@@ -97,7 +98,7 @@ export class AnswerParser implements ParserEvents {
     this.#parsing = true;
     let code: number;
     try {
-      this.#parser ??= newParser();
+      this.#parser ??= newParser(ANSWERS);
       code = execute(this.#parser, part, this);
     } finally {
       this.#parsing = false;
@@ -142,6 +143,10 @@ export class AnswerParser implements ParserEvents {
 
   onBegin(): number {
     this.#events.answerBegan();
+    return OK;
+  }
+
+  onTarget(): number {
     return OK;
   }
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
+import { MOST_BYTES } from "../llhttp.ts";
 import { type AnswerEvents, AnswerParser, type Progress } from "./answer-parser.ts";
-import { MOST_BYTES } from "./llhttp.ts";
 import { writeRequest } from "./request-bytes.ts";
 import type { CallCarrier, UpstreamCall } from "./upstream-call.ts";
 

@@ -2,8 +2,8 @@ import simd from "undici/lib/llhttp/llhttp_simd-wasm.js";
 import plain from "undici/lib/llhttp/llhttp-wasm.js";
 
 /**
- * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where an answer begins and ends, so
- * that sluice reads answers as undici and Node.js do.
+ * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where a message begins and ends, so
+ * that sluice reads requests as Node.js does, and answers as undici and Node.js do.
  */
 
 /** Return values of callbacks, and error codes of `llhttp_execute` and `llhttp_finish`. */
@@ -15,10 +15,13 @@ export const FAILED = -1;
 /** Receives what the parser finds. Positions are bytes of the piece that is parsed. Each callback returns a value from above. */
 export interface ParserEvents {
   onBegin(): number;
+  /** The target of a request or a part of it. */
+  onTarget(at: number, length: number): number;
   /** A name or a part of it. */
   onField(at: number, length: number): number;
   /** A value or a part of it. */
   onValue(at: number, length: number): number;
+  /** @param status 0 for a request */
   onHead(status: number, upgrade: boolean, keepAlive: boolean): number;
   onBody(at: number, length: number): number;
   onComplete(): number;
@@ -35,15 +38,21 @@ interface Exports {
   llhttp_finish(parser: number): number;
   llhttp_get_error_pos(parser: number): number;
   llhttp_get_error_reason(parser: number): number;
+  llhttp_get_method(parser: number): number;
+  llhttp_get_http_major(parser: number): number;
+  llhttp_get_http_minor(parser: number): number;
+  llhttp_method_name(method: number): number;
   malloc(bytes: number): number;
 }
 
-/** Of `llhttp_alloc`: the parser reads answers. */
-const RESPONSE = 2;
+/** What a parser reads; the values of `llhttp_alloc`. */
+export const REQUESTS = 1;
+export const ANSWERS = 2;
 /** Most bytes of one call. A read of a socket has no more. */
 export const MOST_BYTES = 64 * 1024;
 
-let events: ParserEvents;
+/** Undefined while no parser runs. */
+let events: ParserEvents | undefined;
 /** The place in the module's memory for the bytes to parse. */
 let place = 0;
 let room = new Uint8Array(0);
@@ -54,15 +63,15 @@ function load(): Exports {
   // V8 lacks SIMD on some machines of these kinds. undici chooses in the same way.
   const module = new WebAssembly.Module(["ppc64", "riscv64"].includes(process.arch) ? plain : simd);
   const env = {
-    wasm_on_message_begin: () => events.onBegin(),
-    wasm_on_url: () => OK,
+    wasm_on_message_begin: () => events!.onBegin(),
+    wasm_on_url: (_: number, at: number, length: number) => events!.onTarget(at - place, length),
     wasm_on_status: () => OK,
-    wasm_on_header_field: (_: number, at: number, length: number) => events.onField(at - place, length),
-    wasm_on_header_value: (_: number, at: number, length: number) => events.onValue(at - place, length),
+    wasm_on_header_field: (_: number, at: number, length: number) => events!.onField(at - place, length),
+    wasm_on_header_value: (_: number, at: number, length: number) => events!.onValue(at - place, length),
     wasm_on_headers_complete: (_: number, status: number, upgrade: number, keepAlive: number) =>
-      events.onHead(status, upgrade === 1, keepAlive === 1),
-    wasm_on_body: (_: number, at: number, length: number) => events.onBody(at - place, length),
-    wasm_on_message_complete: () => events.onComplete(),
+      events!.onHead(status, upgrade === 1, keepAlive === 1),
+    wasm_on_body: (_: number, at: number, length: number) => events!.onBody(at - place, length),
+    wasm_on_message_complete: () => events!.onComplete(),
   };
   const loaded = new WebAssembly.Instance(module, { env }).exports as unknown as Exports;
   place = loaded.malloc(MOST_BYTES);
@@ -75,10 +84,10 @@ interface Wasm {
   readonly Instance: new (module: object, imports: object) => { readonly exports: object };
 }
 
-/** A new parser of answers. `freeParser` frees its memory. */
-export function newParser(): number {
+/** A new parser. `freeParser` frees its memory. @param type `REQUESTS` or `ANSWERS` */
+export function newParser(type: number): number {
   llhttp ??= load();
-  return llhttp.llhttp_alloc(RESPONSE);
+  return llhttp.llhttp_alloc(type);
 }
 
 export function freeParser(parser: number): void {
@@ -95,20 +104,33 @@ export function resumeParser(parser: number): void {
   llhttp!.llhttp_resume(parser);
 }
 
-/** Parses at most `MOST_BYTES` bytes. @returns OK, PAUSED, or another error code; then see `errorAt` and `reasonOf` */
+/**
+ * Parses at most `MOST_BYTES` bytes. All parsers share one place for the bytes, so no callback may run a parser: that throws.
+ * @returns OK, PAUSED, or another error code; then see `errorAt` and `reasonOf`
+ */
 export function execute(parser: number, bytes: Uint8Array, to: ParserEvents): number {
+  if (events !== undefined) throw new Error("a parser runs already");
   const { memory, llhttp_execute } = llhttp!;
   // The memory moves when it grows.
   if (room.buffer !== memory.buffer) room = new Uint8Array(memory.buffer, place, MOST_BYTES);
   room.set(bytes);
   events = to;
-  return llhttp_execute(parser, place, bytes.length);
+  try {
+    return llhttp_execute(parser, place, bytes.length);
+  } finally {
+    events = undefined;
+  }
 }
 
 /** The connection has ended. @returns OK, PAUSED, or an error code: the answer is not complete */
 export function finish(parser: number, to: ParserEvents): number {
+  if (events !== undefined) throw new Error("a parser runs already");
   events = to;
-  return llhttp!.llhttp_finish(parser);
+  try {
+    return llhttp!.llhttp_finish(parser);
+  } finally {
+    events = undefined;
+  }
 }
 
 /** How many bytes of the last piece were parsed when a callback or an error stopped the parser. */
@@ -118,7 +140,26 @@ export function errorAt(parser: number): number {
 
 /** Why the parser stopped. */
 export function reasonOf(parser: number): string {
-  const at = llhttp!.llhttp_get_error_reason(parser);
+  return textAt(llhttp!.llhttp_get_error_reason(parser));
+}
+
+const methods: string[] = [];
+
+/** The method of the request whose head the parser has read. */
+export function methodOf(parser: number): string {
+  const method = llhttp!.llhttp_get_method(parser);
+  methods[method] ??= textAt(llhttp!.llhttp_method_name(method));
+  return methods[method];
+}
+
+/** The version of the request whose head the parser has read, such as `1.1`. */
+export function versionOf(parser: number): string {
+  const [major, minor] = [llhttp!.llhttp_get_http_major(parser), llhttp!.llhttp_get_http_minor(parser)];
+  return major === 1 && minor === 1 ? "1.1" : `${major}.${minor}`;
+}
+
+/** A text of the module, which ends with a zero. */
+function textAt(at: number): string {
   if (at === 0) return "";
   const bytes = Buffer.from(llhttp!.memory.buffer, at);
   return bytes.toString("latin1", 0, bytes.indexOf(0));

@@ -122,7 +122,9 @@ const QWEN_PAIR = 0.000_002;
  * The coefficients come with the two set-ups to reproduce; they were not measured here. A note beside each says what share of
  * the hardware it means. The notes use the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989
  * Tflop/s in bf16). All are plausible. The rate for prompt tokens includes attention, so the coefficient of attention is 0.
- * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more.
+ * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more. `QWEN_PAIR` on top of that rate
+ * would count attention twice: `b2b-saas` at 60/s then has 2.63 times round robin's output tokens/s, and 2.0 to 2.1 times are
+ * published (`bench/routing.ts`, 10 seeds). The last preset is llm-d's own measurement of the first set-up, with attention apart.
  */
 export const PRESETS: readonly EnginePreset[] = [
   {

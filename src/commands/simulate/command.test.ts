@@ -252,6 +252,14 @@ describe("sluice simulate --trace", () => {
     expect((await run(["--trace", trace, ...POLICIES, "--max-model-len", "1105", "--quiet"])).error).toBeUndefined();
   });
 
+  it("lets the engine take prompts as long as --max-model-len", async () => {
+    const long = file("long.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,50000,2\n");
+    const args = ["--trace", long, "--servers", "1", "--policy", "default", "--quiet", "--json"];
+    expect((await run(args)).error).toContain("prompt and answer longer than the context of the engine");
+    const { runs } = JSON.parse((await run([...args, "--max-model-len", "60000"])).out);
+    expect(runs).toMatchObject([{ requests: 1, finished: 1, promptTokens: 50_000 }]);
+  });
+
   const ENGINE = file("engine.yaml", "preset: qwen3-32b-2xh100\napiMs: 10\ncost: {attention: 2e-6}\n");
 
   it("takes the engine of a file for workloads, too", async () => {

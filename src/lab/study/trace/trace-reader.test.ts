@@ -71,7 +71,7 @@ describe("readTrace", () => {
     ]);
     expect(trace.requests.every(({ blocks }) => blocks === undefined)).toBe(true);
     expect(trace.summary).toMatchObject({ format: "Azure LLM inference", rows: 2, repeated: undefined });
-    const later = await read(`${AZURE}\n2024-05-10 23:59:59.500000+00:00,1,2\n2024-05-11 00:00:00.250000+00:00,3,4`);
+    const later = await read(`${AZURE}\n2024-05-10 23:59:59.500000+00:00,1,2\n2024-05-11 01:00:00.250000+01:00,3,4\n`);
     expect(lengths(later)).toEqual([
       [0, 1, 2],
       [750, 3, 4],
@@ -109,6 +109,7 @@ describe("readTrace", () => {
     ["noAnswer", mooncake(0), mooncake(1, [1], { output_length: 0 })],
     ["contextLength", mooncake(0), mooncake(1, [1], { output_length: 9501 })],
     ["columns", `${BURST}\n1,a,1,1,2,x`, "1,a,1,1,2"],
+    ["columns", `${BURST}\n1,a,1,1,2,x`, "2,a,1,1,2,x,y"],
     ["time", `${BURST}\n1,a,1,1,2,x`, "1e3,a,1,1,2,x"],
     ["lengths", `${BURST}\n1,a,1,1,2,x`, "2,a,1,,2,x"],
     ["noAnswer", `${BURST}\n1,a,1,1,2,x`, "2,a,1,0,1,x"],

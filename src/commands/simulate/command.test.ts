@@ -213,6 +213,92 @@ describe("sluice simulate", () => {
   });
 });
 
+describe("sluice simulate --trace", () => {
+  const rows = [0, 500, 1000, 2500, 4000].map((timestamp, i) =>
+    JSON.stringify({ timestamp, input_length: 1100, output_length: 5, hash_ids: [1, 2, 10 + i] }),
+  );
+  const trace = file("trace.jsonl", `${rows.join("\n")}\nbroken\n`);
+  const POLICIES = ["--servers", "2", "--policy", "round-robin", "llm-d-defaults", "llm-d-optimized-baseline"];
+
+  it("says what it read, plays it, and shows a table", async () => {
+    const { out, err, error, status } = await run(["--trace", trace, ...POLICIES]);
+    expect([error, status]).toEqual([undefined, 0]);
+    expect(err).toContain("trace, 3 policies, 1 seed: 3 runs, about 15 requests");
+    const text = out.replace(/\s+/g, " ");
+    expect(text).toContain("trace.jsonl (Mooncake): 6 rows read, 5 requests to play;");
+    expect(text).toContain(
+      "at most 40,960 tokens. 74 % of the prompt tokens are in blocks that an earlier request had.",
+    );
+    expect(text).toContain("1 row not used: no JSON object (the first is line 6).");
+    expect(text).toContain("2 servers of qwen3-32b-2xh100; 4.001 s of arrivals at 1.25 requests/s;");
+    expect(out).toMatch(/\nllm-d-optimized-baseline +\S+ m?s /);
+    expect(out).not.toMatch(/NaN|undefined|PARTIAL/);
+  });
+
+  it("finds the shared blocks in the caches, and gives the summary as JSON", async () => {
+    const args = ["--trace", trace, "--json", "--quiet", "--servers", "1", "--policy", "default"];
+    const { out } = await run([...args, "--speed", "2", "--window", "400ms..3s", "--engine", ENGINE]);
+    const { runs, trace: read, workloads } = JSON.parse(out);
+    expect(read).toMatchObject({ requests: 3, before: 1, stopped: "window", speed: 2, format: "Mooncake" });
+    expect(workloads).toMatchObject([{ name: "trace", preset: ENGINE, durationMs: 1051 }]);
+    // Two of three prompts begin with 1,024 cached tokens.
+    expect(runs[0]).toMatchObject({ requests: 3, finished: 3, hitRate: 2048 / 3300 });
+  });
+
+  it("leaves out what is longer than the context", async () => {
+    const short = await run(["--trace", trace, ...POLICIES, "--max-model-len", "1104"]);
+    expect(short.error).toContain("TRACE_INPUT: ");
+    expect(short.error).toContain("line 1: prompt and answer longer than the context of the engine");
+    expect((await run(["--trace", trace, ...POLICIES, "--max-model-len", "1105", "--quiet"])).error).toBeUndefined();
+  });
+
+  it("lets the engine take prompts as long as --max-model-len", async () => {
+    const long = file("long.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,50000,2\n");
+    const args = ["--trace", long, "--servers", "1", "--policy", "default", "--quiet", "--json"];
+    expect((await run(args)).error).toContain("prompt and answer longer than the context of the engine");
+    const { runs } = JSON.parse((await run([...args, "--max-model-len", "60000"])).out);
+    expect(runs).toMatchObject([{ requests: 1, finished: 1, promptTokens: 50_000 }]);
+  });
+
+  const ENGINE = file("engine.yaml", "preset: qwen3-32b-2xh100\napiMs: 10\ncost: {attention: 2e-6}\n");
+
+  it("takes the engine of a file for workloads, too", async () => {
+    const { out, error } = await run([...TINY, "--engine", ENGINE]);
+    expect(error).toBeUndefined();
+    expect(out).toContain(`2 servers of ${ENGINE}`);
+  });
+
+  it.each([
+    ["a window without a trace", ["--window", "5m"], "FLAG_CONFLICT: --window is for --trace FILE"],
+    ["a speed beside recordings", ["--replay", "x", "--speed", "2"], "FLAG_CONFLICT: --speed is for --trace FILE"],
+    ["two sources", ["--trace", trace, "--replay", "x"], "FLAG_CONFLICT: --trace and --replay each say"],
+    ["a workload", ["bursts", "--trace", trace], "FLAG_CONFLICT: --trace plays the requests in its file"],
+    ["a rate", ["--trace", trace, "--rate", "5"], "FLAG_CONFLICT: --rate means nothing beside --trace"],
+    ["a duration", ["--trace", trace, "--duration", "5s"], "FLAG_CONFLICT: --duration means nothing beside --trace"],
+    ["quick", ["--trace", trace, "--quick"], "FLAG_CONFLICT: --quick means nothing beside --trace"],
+    ["fields of a log", ["--trace", trace, "--field", "a=b"], "FLAG_CONFLICT: --field is for --replay FILE"],
+    ["a list", ["--list", "--trace", trace], "FLAG_CONFLICT: --trace has no effect with --list"],
+    ["no speed", ["--trace", trace, "--speed", "0"], 'FLAG_VALUE: --speed is "0"; give a factor from 0.01 to 1000'],
+    ["no window", ["--trace", trace, "--window", "2m..1m"], 'FLAG_VALUE: --window is "2m..1m"; give the length'],
+    ["an open window", ["--trace", trace, "--window", "2m.."], 'FLAG_VALUE: --window is "2m.."; give the length'],
+    ["three times", ["--trace", trace, "--window", "1s..2s..3s"], "FLAG_VALUE: --window is "],
+    ["a negative window", ["--trace", trace, "--window", "-1m..1m"], "FLAG_VALUE: --window is "],
+    ["no context", ["--trace", trace, "--max-model-len", "1"], 'FLAG_VALUE: --max-model-len is "1"'],
+    [
+      ...(["a context that no cache holds", ["--trace", trace, "--max-model-len", "400000"]] as const),
+      "FLAG_VALUE: --max-model-len is 400000, but the KV cache of qwen3-32b-2xh100 has 307328 tokens; give at most that",
+    ],
+    ["an unknown policy", ["--trace", join(folder, "none"), "--policy", "rr"], "FLAG_VALUE: --policy "],
+    ["a trace that does not exist", ["--trace", join(folder, "none")], "DOCUMENT_MISSING: "],
+    ["a misspelt engine", ["--trace", trace, "--engine", "qwen3-32b-2xh10"], "did you mean `qwen3-32b-2xh100`?"],
+    ["an engine file that does not exist", ["--engine", join(folder, "no.yaml")], "DOCUMENT_MISSING: "],
+  ])("refuses %s before anything runs", async (_, args, told) => {
+    const { out, err, error } = await run(args);
+    expect(error).toContain(told);
+    expect([out, err]).toEqual(["", ""]);
+  });
+});
+
 describe("docs/use/simulate.md", () => {
   const page = readFileSync(new URL("../../../docs/use/simulate.md", import.meta.url), "utf8");
 

@@ -24,6 +24,10 @@ interface Flags extends SimulateShape {
   readonly recordedWith?: string;
   readonly field?: readonly string[];
   readonly promptTokens?: string;
+  readonly trace?: string;
+  readonly speed?: string;
+  readonly window?: string;
+  readonly maxModelLen?: string;
 }
 
 interface Stream {
@@ -48,6 +52,8 @@ const NOT_FOR_REPLAY: readonly string[] = [
   "bytesPerToken",
   "quick",
 ];
+const NOT_FOR_TRACE: readonly string[] = ["rate", "duration", "cold", "quick"];
+const TRACE_ONLY: readonly string[] = ["speed", "window", "maxModelLen"];
 const REPLAY_ONLY: readonly string[] = ["profile", "recordedWith", "field", "promptTokens"];
 
 /** `sluice simulate`: compares routing policies on simulated engines, in virtual time. */
@@ -71,7 +77,10 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--duration <time>", "how long requests arrive, in virtual time (default: the workload's)")
     .option("--cold", "no warm-up: servers begin with empty caches, and every request counts", false)
     .option("--servers <number>", "number of model servers (default: the workload's)")
-    .option("--engine <preset>", "model and machine (default: the workload's)")
+    .option(
+      "--engine <preset-or-file>",
+      "model and machine: a preset from --list, or a YAML or JSON file with its figures (default: the workload's)",
+    )
     .option("--seeds <number>", "number of runs, each with another seed (default: 3, with --quick 1)")
     .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
     .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
@@ -89,15 +98,28 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--recorded-with <file>", "with --replay: the configuration of the records, to check them")
     .option("--field <name=path>", "with --replay: the path of a field in the access log; repeatable", collectField)
     .option("--prompt-tokens <number>", "with --replay: tokens of a prompt whose length is not in the access log")
+    .option(
+      "--trace <file>",
+      "instead of a workload: a published trace in the format of Mooncake, Azure LLM inference or BurstGPT",
+    )
+    .option("--speed <factor>", "with --trace: how many times as fast as recorded requests arrive (default: 1)")
+    .option(
+      "--window <time>",
+      "with --trace: the part to play, in recorded time from the first row, as its length (10m) or its start and end (5m..15m) (default: all, at most 24h)",
+    )
+    .option(
+      "--max-model-len <tokens>",
+      "with --trace: the most tokens of a prompt with its answer; longer rows are left out (default: the engine's)",
+    )
     .action(async (workloads: readonly string[], flags: Flags, self: Command) => {
       const given = self.options.filter((one) => self.getOptionValueSource(one.attributeName()) === "cli");
       const refuse = (form: string, isWrong: (name: string) => boolean): void => {
         const wrong = given.find((one) => isWrong(one.attributeName()));
         if (wrong !== undefined) throw new SluiceError("FLAG_CONFLICT", `${wrong.long} ${form}`);
       };
-      const { list, replay, html, json, quiet, ...settings } = flags;
+      const { list, replay, trace, html, json, quiet, ...settings } = flags;
       // Loaded on use: `sluice sim` needs none of it.
-      const { runReplay, runSimulate, simulateNames } = await import("../../lab/study/run-simulate.ts");
+      const { runReplay, runSimulate, runTrace, simulateNames } = await import("../../lab/study/run-simulate.ts");
       if (list) {
         refuse("has no effect with --list: remove it", (name) => !LIST_ONLY.includes(name));
         if (workloads.length > 0)
@@ -108,8 +130,20 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       const shape = { html, command: commandLine(self), json, quiet };
       const width = stdout.isTTY === true ? stdout.columns : undefined;
       const streams = { out: (text: string) => stdout.write(text), progress: stderr, width };
+      if (replay === undefined) refuse("is for --replay FILE", (name) => REPLAY_ONLY.includes(name));
+      if (trace === undefined) refuse("is for --trace FILE", (name) => TRACE_ONLY.includes(name));
+      if (trace !== undefined) {
+        if (replay !== undefined)
+          throw new SluiceError("FLAG_CONFLICT", "--trace and --replay each say which requests come: give one of them");
+        refuse("means nothing beside --trace, which says it; see --speed and --window", (name) =>
+          NOT_FOR_TRACE.includes(name),
+        );
+        if (workloads.length > 0)
+          throw new SluiceError("FLAG_CONFLICT", "--trace plays the requests in its file: leave the workload out");
+        process.exitCode = await runTrace(trace, settings, shape, streams);
+        return;
+      }
       if (replay === undefined) {
-        refuse("is for --replay FILE", (name) => REPLAY_ONLY.includes(name));
         process.exitCode = await runSimulate(workloads, settings, shape, streams);
         return;
       }

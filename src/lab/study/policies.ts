@@ -19,6 +19,28 @@ ${refs.join("")}  - {pluginRef: max-score-picker}
   };
 }
 
+/**
+ * The guide "optimized baseline" of llm-d (`guides/optimized-baseline/router`). Its gate of 286,720 tokens in flight is written
+ * as the parameters of the pinned release: 18 s at 15,928 tokens/s are 286,704 tokens.
+ */
+const OPTIMIZED_BASELINE: ConfigSource = {
+  configText: `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: token-load-scorer
+- type: inflight-load-producer
+- type: approx-prefix-cache-producer
+  parameters: {maxPrefixTokensToMatch: 40960}
+- type: prefix-cache-affinity-filter
+  parameters: {affinityThreshold: 0.8, maxTTFTPenaltyMs: 18000, peakPrefillThroughput: 15928}
+schedulingProfiles:
+- name: default
+  plugins:
+  - pluginRef: prefix-cache-affinity-filter
+  - pluginRef: token-load-scorer
+`,
+};
+
 /** All named policies, simplest first. */
 export const POLICIES: readonly Policy[] = [
   {
@@ -58,6 +80,17 @@ export const POLICIES: readonly Policy[] = [
     name: "classic-blend",
     about: "the weights of the reference: queue 2, KV cache 2, prefix 3",
     source: blend("classic-blend", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
+  },
+  {
+    name: "llm-d-defaults",
+    about: "what llm-d's router runs without a file: the weights of classic-blend",
+    source: blend("default", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
+  },
+  {
+    name: "llm-d-optimized-baseline",
+    about:
+      "what llm-d's guide of that name ships: stay with the prefix until its servers are 18 s behind, then the fewest tokens",
+    source: OPTIMIZED_BASELINE,
   },
   { name: "default", about: "what runs without a file", source: {}, disaggregated: DEFAULT_WITH_ROLES },
   {

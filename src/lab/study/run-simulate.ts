@@ -6,12 +6,16 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { interruptible } from "../../base/process/lifecycle.ts";
 import type { ProgressOut } from "../../base/process/screen.ts";
 import { CATALOGUE, catalogueJson, catalogueText } from "./catalogue.ts";
+import { withEngineFile } from "./engine-file.ts";
 import { SimulateProgress } from "./progress.ts";
 import { type ReplayFlags, replaySettings } from "./replay-settings.ts";
 import type { Study } from "./result.ts";
-import { planSize, type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
+import { planSize, type SimulateCatalogue, type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
 import { runStudy, type StudyOptions, type StudyPlan } from "./study.ts";
 import { planText, studyText } from "./study-text.ts";
+import type { TraceSummary } from "./trace/trace-reader.ts";
+import type { TraceFlags } from "./trace/trace-settings.ts";
+import { traceSummaryText } from "./trace/trace-text.ts";
 
 /** The outputs of the command. */
 export interface SimulateStreams {
@@ -50,12 +54,46 @@ export function simulateNames(json: boolean): string {
 export async function runSimulate(
   names: readonly string[],
   flags: SimulateFlags,
+  shape: SimulateShape,
+  streams: SimulateStreams,
+): Promise<number> {
+  const plan = simulateSettings(names, flags, await catalogueFor(flags));
+  if (shape.html !== undefined) await checkReportFile(shape.html);
+  return runPlan(plan, undefined, shape, streams);
+}
+
+/**
+ * Plays a trace to simulated servers and prints the results, as `runSimulate` does.
+ * @param file path of the trace
+ * @returns the exit status
+ * @throws SluiceError for a faulty flag, configuration or trace, before anything runs; SIMULATE_REPORT
+ */
+export async function runTrace(
+  file: string,
+  flags: TraceFlags,
+  shape: SimulateShape,
+  streams: SimulateStreams,
+): Promise<number> {
+  const catalogue = await catalogueFor(flags);
+  if (shape.html !== undefined) await checkReportFile(shape.html);
+  const { traceSettings } = await import("./trace/trace-settings.ts");
+  const { plan, summary } = await traceSettings(file, flags, catalogue);
+  return runPlan(plan, summary, shape, streams);
+}
+
+/** The catalogue, with the engine of a file if the flag names one. */
+async function catalogueFor({ engine }: Pick<SimulateFlags, "engine">): Promise<SimulateCatalogue> {
+  return { ...CATALOGUE, presets: await withEngineFile(engine, CATALOGUE.presets) };
+}
+
+async function runPlan(
+  planned: StudyPlan,
+  trace: TraceSummary | undefined,
   { html, command, json, quiet }: SimulateShape,
   streams: SimulateStreams,
 ): Promise<number> {
-  const plan: StudyPlan = { ...simulateSettings(names, flags, CATALOGUE), samples: html !== undefined };
+  const plan = { ...planned, samples: html !== undefined };
   const size = planSize(plan);
-  if (html !== undefined) await checkReportFile(html);
   return interruptible(async (signal) => {
     const study = await watched(quiet ? undefined : streams.progress, (options) =>
       runStudy(plan, {
@@ -67,8 +105,11 @@ export async function runSimulate(
       }),
     );
     const partial = study.runs.length < size.runs;
-    if (json) streams.out(`${JSON.stringify({ ...study, partial })}\n`);
-    else streams.out(studyText(study, { planned: size.runs, width: streams.width }));
+    if (json) streams.out(`${JSON.stringify({ ...study, trace, partial })}\n`);
+    else {
+      if (trace !== undefined) streams.out(`${traceSummaryText(trace, streams.width)}\n`);
+      streams.out(studyText(study, { planned: size.runs, width: streams.width }));
+    }
     if (html !== undefined) await report(html, study, { command, quiet }, streams);
     return statusOf(signal);
   });
@@ -85,7 +126,7 @@ export async function runReplay(
   { html, command, json, quiet }: SimulateShape,
   streams: SimulateStreams,
 ): Promise<number> {
-  const { source, options: settings } = replaySettings(flags, CATALOGUE);
+  const { source, options: settings } = replaySettings(flags, await catalogueFor(flags));
   if (html !== undefined) await checkReportFile(html);
   const { replayRecorded } = await import("./replay/replay-recorded.ts");
   const { replayStudyText } = await import("./replay/replay-text.ts");

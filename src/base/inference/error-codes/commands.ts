@@ -155,6 +155,11 @@ export const COMMAND_ERRORS = {
     cause: "The files hold nothing that can be replayed.",
     remedy: "Give full records of decisions, or an access log in a supported format.",
   },
+  TRACE_INPUT: {
+    exit: 2,
+    cause: "The file of --trace has no format that is known, or no row that can be played.",
+    remedy: "Give a trace in one of the formats that the message names, or correct what it says about the first row.",
+  },
   DEMO_SERVER: {
     exit: 1,
     cause: "A process of the demo ended before it was ready.",

@@ -51,7 +51,7 @@ describe("the table of errors", () => {
       "SIM_OPTION",
       "QUEUE_UNKNOWN",
     ];
-    const input = ["ENQUEUE_INPUT", "REQUEST_INVALID", "BATCH_INPUT", "BATCH_INVALID", "REPLAY_INPUT"];
+    const input = ["ENQUEUE_INPUT", "REQUEST_INVALID", "BATCH_INPUT", "BATCH_INVALID", "REPLAY_INPUT", "TRACE_INPUT"];
     const two = ROWS.filter(([, { exit }]) => exit === 2).map(([code]) => code);
     expect(two.sort()).toEqual([...flags, ...input, "CHECK_UNREACHABLE"].sort());
   });

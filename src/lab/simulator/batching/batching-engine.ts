@@ -39,6 +39,9 @@ export class BatchingEngine implements ModelEngine {
   readonly #onTimer = (): void => this.#end();
   /** Tokens of the longest possible sequence. */
   readonly #context: number;
+  /** The sequences that the API process has, or that wait for it; and when it is free again. */
+  readonly #inApi = new Set<BatchSequence>();
+  #apiFreeAt = 0;
   #nextId = 1;
   /** A step is in progress, or about to begin. */
   #busy = false;
@@ -64,8 +67,15 @@ export class BatchingEngine implements ModelEngine {
     return this.#scheduler.runningCount;
   }
 
-  /** Sequences in the queue. With preempted sequences, they may exceed the limit of the queue. */
+  /**
+   * Sequences in the queue, and those that the API process has not passed on. With preempted sequences, the queue may exceed
+   * its limit.
+   */
   get waiting(): number {
+    return this.#queued + this.#inApi.size;
+  }
+
+  get #queued(): number {
     return this.#scheduler.queue.length;
   }
 
@@ -84,8 +94,8 @@ export class BatchingEngine implements ModelEngine {
   }
 
   /**
-   * Takes a prompt: it starts, waits for the end of the step or for room, or is refused. The refusal is "context-length" when
-   * prompt and answer together can never fit, or "queue-full". `submit` itself never produces tokens.
+   * Takes a prompt: it starts, waits for the API process, for the end of the step or for room, or is refused. The refusal is
+   * "context-length" when prompt and answer together can never fit, or "queue-full". `submit` itself never produces tokens.
    */
   submit(spec: SequenceSpec, listener: SequenceListener): Sequence {
     const seed = spec.seed ?? this.#random.below(2 ** 32);
@@ -94,17 +104,31 @@ export class BatchingEngine implements ModelEngine {
     if (sequence.promptTokens < 1 || room < (spec.outputTokens ?? spec.maxTokens ?? 1)) {
       return this.#reject(sequence, "context-length");
     }
-    if (this.#busy && this.waiting >= this.config.maxWaitingQueueLength) return this.#reject(sequence, "queue-full");
+    const { apiMs = 0, maxWaitingQueueLength } = this.config;
+    if ((this.#busy || this.#inApi.size > 0) && this.waiting >= maxWaitingQueueLength)
+      return this.#reject(sequence, "queue-full");
     sequence.target = spec.outputTokens ?? outputLength(sequence.random, spec.maxTokens, room, spec.ignoreEos === true);
     if (spec.outputTokens === undefined) sequence.finishReason = finishReason(sequence.target, spec.maxTokens, room);
     sequence.limit = Math.min(sequence.target, sequence.stallAfter);
     sequence.known = sequence.promptTokens;
     sequence.hashes = this.#hashesOf(spec, sequence.target);
+    if (apiMs === 0) return this.#enqueue(sequence);
+    const now = this.#clock.now();
+    this.#apiFreeAt = Math.max(now, this.#apiFreeAt) + apiMs;
+    this.#inApi.add(sequence);
+    this.#clock.after(this.#apiFreeAt - now, () => {
+      // An aborted sequence has left.
+      if (this.#inApi.delete(sequence)) this.#enqueue(sequence);
+    });
+    return sequence;
+  }
+
+  #enqueue(sequence: BatchSequence): Sequence {
     this.#scheduler.enqueue(sequence);
     if (this.#busy) return sequence;
     this.#begin();
     // Only this sequence can have started: nothing has changed for the sequences that waited before.
-    if (sequence.state === "waiting" && this.waiting > this.config.maxWaitingQueueLength) {
+    if (sequence.state === "waiting" && this.#queued > this.config.maxWaitingQueueLength) {
       this.#scheduler.dequeue(sequence);
       return this.#reject(sequence, "queue-full");
     }
@@ -117,8 +141,9 @@ export class BatchingEngine implements ModelEngine {
    */
   abort(sequence: Sequence): void {
     if (!(sequence instanceof BatchSequence)) return;
-    if (sequence.state === "waiting") this.#scheduler.dequeue(sequence);
-    else if (sequence.state === "running") this.#scheduler.leave(sequence);
+    if (sequence.state === "waiting") {
+      if (!this.#inApi.delete(sequence)) this.#scheduler.dequeue(sequence);
+    } else if (sequence.state === "running") this.#scheduler.leave(sequence);
     else return;
     this.#close(sequence, "aborted");
     this.counters.aborted++;
@@ -154,7 +179,7 @@ export class BatchingEngine implements ModelEngine {
   #begin(): void {
     const { load, started } = this.#scheduler;
     this.#scheduler.form();
-    this.#left = this.waiting;
+    this.#left = this.#queued;
     this.#busy = load.sequences > 0;
     if (!this.#busy) {
       this.#figures = this.#figuresNow();
@@ -208,7 +233,7 @@ export class BatchingEngine implements ModelEngine {
   #figuresNow(): EndpointMetrics {
     const { pool, lora, runningCount } = this.#scheduler;
     return {
-      waiting: Math.min(this.#left, this.waiting),
+      waiting: Math.min(this.#left, this.#queued),
       running: runningCount,
       kvUsage: pool.usage,
       maxLora: this.config.maxLoras,

@@ -39,6 +39,11 @@ export interface BatchingConfig {
   readonly maxLoras: number;
   /** Milliseconds that a step takes longer for each adapter that it loads. */
   readonly loraLoadMs: number;
+  /**
+   * Milliseconds that the API process of the server works on a request before the engine gets it, >= 0, one request after the
+   * other; absent = 0. Metrics do not show the requests that wait for it.
+   */
+  readonly apiMs?: number | undefined;
 }
 
 /** The load of one step. */
@@ -82,7 +87,7 @@ export interface EnginePreset {
  * tokens (on an H100) and 256 sequences; newer versions allow more sequences. To load an adapter takes no time unless a
  * workload says so.
  */
-const VLLM = {
+export const ENGINE_DEFAULTS = {
   tokenBudget: 8192,
   maxNumSeqs: 256,
   blockSize: 16,
@@ -92,39 +97,51 @@ const VLLM = {
   loraLoadMs: 0,
 };
 
+const QWEN_COST: StepCost = {
+  // To read 65.5 GB of weights, half on each card, takes 9.8 ms; the rest is overhead.
+  base: 13.5,
+  // 20,480 tokens per second: at 2 x 32.8e9 operations each, 68 % of the peak rate of both cards.
+  prefill: 1000 / 20_480,
+  attention: 0,
+  // 256 KiB per token (64 layers, 8 KV heads of 128, two bytes, keys and values), half on each card: 51 % of their bandwidth.
+  context: 0.000_076,
+  sequence: 0.0044,
+};
+/** `max_position_embeddings` of the model's configuration. */
+const QWEN_CONTEXT = 40_960;
+/** 307,328 tokens, 75.0 GiB: the rest of 0.9 x 2 x 79.2 GiB after 61.0 of weights and 6.5 for all else. */
+const QWEN_BLOCKS = 307_328 / 16;
+/**
+ * Milliseconds of attention for a pair of tokens. A pair takes 2 x 2 operations for each of 64 layers x 64 heads x 128
+ * dimensions, 2.1e6 in all. The two cards do them at 53 % of their peak rate; FlashAttention-3 publishes up to 75 % for its
+ * kernel alone (arXiv 2407.08608).
+ */
+const QWEN_PAIR = 0.000_002;
+
 /**
  * The coefficients come with the two set-ups to reproduce; they were not measured here. A note beside each says what share of
  * the hardware it means. The notes use the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989
  * Tflop/s in bf16). All are plausible. The rate for prompt tokens includes attention, so the coefficient of attention is 0.
- * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more.
+ * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more. `QWEN_PAIR` on top of that rate
+ * would count attention twice: `b2b-saas` at 60/s then has 2.63 times round robin's output tokens/s, and 2.0 to 2.1 times are
+ * published (`bench/routing.ts`, 10 seeds). The last preset is llm-d's own measurement of the first set-up, with attention apart.
  */
 export const PRESETS: readonly EnginePreset[] = [
   {
     name: "qwen3-32b-2xh100",
     about: "Qwen3-32B on two H100",
     config: {
-      ...VLLM,
-      cost: {
-        // To read 65.5 GB of weights, half on each card, takes 9.8 ms; the rest is overhead.
-        base: 13.5,
-        // 20,480 tokens per second: at 2 x 32.8e9 operations each, 68 % of the peak rate of both cards.
-        prefill: 1000 / 20_480,
-        attention: 0,
-        // 256 KiB per token (64 layers, 8 KV heads of 128, two bytes, keys and values), half on each card: 51 % of their bandwidth.
-        context: 0.000_076,
-        sequence: 0.0044,
-      },
-      // `max_position_embeddings` of the model's configuration.
-      maxModelLen: 40_960,
-      // 307,328 tokens, 75.0 GiB: the rest of 0.9 x 2 x 79.2 GiB after 61.0 of weights and 6.5 for all else.
-      kvBlocks: 307_328 / 16,
+      ...ENGINE_DEFAULTS,
+      cost: QWEN_COST,
+      maxModelLen: QWEN_CONTEXT,
+      kvBlocks: QWEN_BLOCKS,
     },
   },
   {
     name: "llama-3-8b-h100",
     about: "Llama-3.1-8B on one H100",
     config: {
-      ...VLLM,
+      ...ENGINE_DEFAULTS,
       cost: {
         // To read 16.1 GB of weights takes 4.8 ms; the rest is overhead.
         base: 7.7,
@@ -140,6 +157,24 @@ export const PRESETS: readonly EnginePreset[] = [
       // Derived. Of 0.9 x 79.2 GiB, weights take 14.99 (as vLLM prints), activations and graphs about 2.6. The remaining 53.71
       // hold 27,499 blocks of 2 MiB, 439,984 tokens. The 2.6 are uncertain: 1 GiB more or less is 512 blocks.
       kvBlocks: 27_499,
+    },
+  },
+  {
+    name: "qwen3-32b-2xh100-calibrated",
+    about:
+      "Qwen3-32B on two H100, as fast with prompts as llm-d measured it (15,928 tokens/s), and slower with long ones",
+    config: {
+      ...ENGINE_DEFAULTS,
+      cost: {
+        ...QWEN_COST,
+        // llm-d's calibration sends single prompts of 8,192 tokens to an idle server, and publishes 8,192 / TTFT = 15,928
+        // tokens/s (`peakPrefillThroughput` of `prefix-cache-affinity-filter`). That is one step of 514.3 ms: the base, the
+        // attention of 8,192^2 / 2 pairs, and the rest for the prompt tokens.
+        prefill: (8192 / 15.928 - QWEN_COST.base - QWEN_COST.sequence - (QWEN_PAIR * 8192 ** 2) / 2) / 8192,
+        attention: QWEN_PAIR,
+      },
+      maxModelLen: QWEN_CONTEXT,
+      kvBlocks: QWEN_BLOCKS,
     },
   },
 ];

@@ -24,7 +24,7 @@ export const namespaceParameter = stringParameter({ optional: true }).describe(
   "Namespace that the series of the metrics must have.",
 );
 export const fallbackParameter = floatParameter({ default: 0 }).describe(
-  "The budget above the baseline, from 0 to 1, that the gate assumes while the metric is unreadable; 0 = closed.",
+  "While the metric is unreadable, the gate assumes a budget of `baseline` plus this value, from 0 to 1; 0 = closed.",
 );
 /** @param share the reserved baseline unless given */
 export const baselineParameter = (share: number) =>

@@ -69,7 +69,9 @@ export const prometheusQueryGate = defineGate({
       query: stringParameter().describe(
         "PromQL, sent unchanged. The result of the query is the budget: 0 and below = closed, 1 = all capacity is free.",
       ),
-      fallback: fallbackParameter,
+      fallback: floatParameter({ default: 0 }).describe(
+        "The budget, from 0 to 1, that the gate assumes while the metric is unreadable; 0 = closed.",
+      ),
       pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
       ...METRIC_PARAMETERS,
     })

@@ -56,7 +56,7 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--standard-shed-at <saturation>",
-      "saturation at which requests for InferenceModels of Standard criticality can be shed",
+      "saturation from which requests for InferenceModels of Standard criticality get 429, without flow control",
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option(

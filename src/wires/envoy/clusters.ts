@@ -45,7 +45,7 @@ function knownServers(plan: BootstrapPlan): Tree {
       ]),
       selected_host_key:
         plan.servedReport === "selected-host"
-          ? commented("Tells the picker who served (since Envoy 1.38).", {
+          ? commented("Tells the picker which endpoint served the request (since Envoy 1.38).", {
               key: NAMESPACE,
               path: [{ key: HEADER.destinationServed }],
             })

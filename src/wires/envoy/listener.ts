@@ -173,7 +173,7 @@ function extProc(plan: BootstrapPlan): Tree {
         forwarding_namespaces: { untyped: [NAMESPACE, HINT_NAMESPACE] },
       },
       response_attributes:
-        plan.servedReport === "attribute" ? commented("Tells the picker who served.", ["upstream.address"]) : undefined,
+        plan.servedReport === "attribute" ? commented("Tells the picker which endpoint served the request.", ["upstream.address"]) : undefined,
     }),
   };
 }
@@ -230,7 +230,7 @@ function headerHint({ subsetHeader, subset }: BootstrapPlan): Tree {
 }
 
 function servedFromHeader(): Tree {
-  return commented("Responses meet the filters in reverse: this one runs before ext_proc.", {
+  return commented("A response passes the filters from last to first, so it reaches this filter before ext_proc.", {
     name: "envoy.filters.http.header_to_metadata",
     typed_config: typed("extensions.filters.http.header_to_metadata.v3.Config", {
       response_rules: [

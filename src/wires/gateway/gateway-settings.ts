@@ -120,7 +120,7 @@ const resources = section({
     .min(1)
     .max(MAX_SHED_AT)
     .default(STANDARD_SHED_AT)
-    .describe("The saturation at which requests for InferenceModels of Standard criticality can be shed."),
+    .describe("The saturation from which requests for InferenceModels of Standard criticality get 429, without flow control."),
   legacyCriticality: z
     .boolean()
     .default(false)

@@ -173,7 +173,9 @@ function extProc(plan: BootstrapPlan): Tree {
         forwarding_namespaces: { untyped: [NAMESPACE, HINT_NAMESPACE] },
       },
       response_attributes:
-        plan.servedReport === "attribute" ? commented("Tells the picker which endpoint served the request.", ["upstream.address"]) : undefined,
+        plan.servedReport === "attribute"
+          ? commented("Tells the picker which endpoint served the request.", ["upstream.address"])
+          : undefined,
     }),
   };
 }

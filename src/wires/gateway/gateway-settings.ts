@@ -120,7 +120,9 @@ const resources = section({
     .min(1)
     .max(MAX_SHED_AT)
     .default(STANDARD_SHED_AT)
-    .describe("The saturation from which requests for InferenceModels of Standard criticality get 429, without flow control."),
+    .describe(
+      "The saturation from which requests for InferenceModels of Standard criticality get 429, without flow control.",
+    ),
   legacyCriticality: z
     .boolean()
     .default(false)

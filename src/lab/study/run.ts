@@ -301,13 +301,14 @@ export async function play(
     let turned = clock.now();
     for (let more = true; more; ) {
       more = run.advance();
+      // In each slice, not only in each turn: a fast machine simulates a short run within one turn.
+      if (signal?.aborted && more) return undefined;
       const now = clock.now();
       if (now - turned < TURN_MS && more) continue;
       busy += now - turned;
       onTurn?.(busy / 1000);
       // Also after the last slice: runs may be short and many.
       await turn();
-      if (signal?.aborted && more) return undefined;
       turned = clock.now();
     }
     return busy / 1000;

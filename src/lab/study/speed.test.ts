@@ -48,6 +48,10 @@ describe("how fast it is simulated", () => {
     expect(await speedOf(refusing, config)).toBeUndefined();
     expect(await speedOf(() => optionsOf("hot-prefix", 0.0001), config)).toBeUndefined();
     const signal = AbortSignal.abort();
+    // A clock that stands still is an endlessly fast machine: the whole run fits into one turn.
+    const standing = { now: () => 0 };
+    const placed = new Run({ ...optionsOf("hot-prefix", 12), decides: { config } });
+    expect(await play(placed, { signal, clock: standing })).toBeUndefined();
     expect(await speedOf(() => optionsOf("low-prefix-share", 500), config, signal)).toBeUndefined();
   });
 });

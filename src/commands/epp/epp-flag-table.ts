@@ -70,7 +70,7 @@ export const EPP_FLAGS = [
     type: "list",
     default: "",
     since: "ours",
-    help: "NAME=PRIORITY of an InferenceObjective; below 0 may be shed under load. Repeatable.",
+    help: "NAME=PRIORITY of an InferenceObjective. A saturated pool refuses requests of a priority below 0 with 429, unless flow control is on. Repeatable.",
   },
   {
     name: "resources",
@@ -86,7 +86,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.modelMatching,
     since: "ours",
-    help: "Whether a model name without an InferenceModel is answered 404: enforce = yes; auto = once an InferenceModel of a v1alpha2 pool was found; off = InferenceModels are ignored.",
+    help: "Whether a model name without an InferenceModel gets 404: enforce = yes; auto = yes, once sluice has found an InferenceModel of a v1alpha2 pool; off = no, and InferenceModels have no effect.",
   },
   {
     name: "standard-shed-at",
@@ -94,14 +94,14 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.standardShedAt,
     since: "ours",
-    help: "Saturation at which requests for InferenceModels of Standard criticality may be shed; for Sheddable ones it is 1.",
+    help: "Saturation from which requests for InferenceModels of Standard criticality get 429, without flow control. Requests for Sheddable ones get 429 from saturation 1.",
   },
   {
     name: "legacy-criticality",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Shed requests of Standard criticality as early as Sheddable ones, at saturation 1, as v0.3 did.",
+    help: "Refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did.",
   },
   {
     name: "pool-name",

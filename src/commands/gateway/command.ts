@@ -61,7 +61,7 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--legacy-criticality",
-      "shed requests of Standard criticality as early as Sheddable ones, as v0.3 did",
+      "refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did",
       false,
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")

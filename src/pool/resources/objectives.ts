@@ -56,7 +56,7 @@ export function parseObjective(text: string): Objective {
     throw new SluiceError(
       "FLAG_VALUE",
       `--objective ${JSON.stringify(text.slice(0, 300))} is not NAME=PRIORITY with a whole number; ` +
-        "write for example --objective interactive=10 or --objective batch=-1 (below 0 may be shed under load)",
+        "write for example --objective interactive=10 or --objective batch=-1 (a saturated pool refuses priorities below 0)",
     );
   // Adding 0 turns the -0 of "-0" into 0.
   return { name: match[1]!, priority: Number(match[2]) + 0 };

@@ -126,7 +126,7 @@ const resources = section({
   legacyCriticality: z
     .boolean()
     .default(false)
-    .describe("Shed requests of Standard criticality as early as Sheddable ones, as v0.3 did."),
+    .describe("Refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did."),
 }).superRefine(({ folder, ...rest }, context) => {
   if (folder !== undefined) return;
   const isIdle = { modelMatching: "auto", standardShedAt: STANDARD_SHED_AT, legacyCriticality: false } as const;
@@ -213,7 +213,11 @@ export const gatewaySettings = z.strictObject({
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),
   endpoints: endpointsSettings.optional().describe("The model servers: one of file, list, dns and slurm."),
   picker: picker.prefault({}).describe("How an endpoint is chosen: at most one of configFile, profile and config."),
-  objectives: objectives.default({}).describe("The priority of each objective by name; below 0 = can be shed."),
+  objectives: objectives
+    .default({})
+    .describe(
+      "The priority of each objective by name. A saturated pool refuses requests of a priority below 0, unless flow control is on.",
+    ),
   resources: resources.prefault({}).describe("API objects of Kubernetes, from files."),
   retries: retries.prefault({}).describe("Attempts after the first one."),
   paths: paths.prefault({}).describe("Paths that reach model servers."),

@@ -36,12 +36,12 @@ export type MessageOutcome =
   | { readonly kind: "expired" }
   /** The message can never be sent: its owner gets a result, and the message becomes a dead letter that a person may mend. */
   | { readonly kind: "unusable"; readonly problem: string }
-  /** Another attempt later, or the end when there is not a time for one. */
+  /** Another attempt later, or the end when there is no time for one. */
   | {
       readonly kind: "retry";
       /** The pause that the gateway asked for, milliseconds; undefined = none. */
       readonly retryAfterMs: number | undefined;
-      /** The result when there is not a time: the last HTTP answer, else the passed deadline. */
+      /** The result when there is no time: the last HTTP answer, else the passed deadline. */
       readonly last: ResultMessage;
       /** The outcome of the attempt, in one line; the result quotes it if the deadline passes before the next attempt. */
       readonly cause: string;

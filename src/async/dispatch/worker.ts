@@ -221,7 +221,7 @@ export class Worker {
     }
     const { result, counter: counts, problem } = classified;
     if (counts === "exceeded")
-      this.#warn(queue, { queue, problem }, "an attempt failed; there is not a time to repeat it");
+      this.#warn(queue, { queue, problem }, "an attempt failed; there is no time to repeat it");
     if (counts === "failed") span.fail("inference request failed");
     return { kind: "result", result, counts };
   }

@@ -123,6 +123,10 @@ export interface RecordedEndpoint {
   readonly scrapeInterval: number;
   readonly inFlight: { readonly requests: number; readonly tokens: number };
   readonly metrics: EndpointMetrics;
+  /** As of `Endpoint`. */
+  readonly attributes?: ReadonlyMap<string, number> | undefined;
+  readonly listedModels?: readonly string[] | undefined;
+  readonly node?: string | undefined;
   /** The screener or filter of the primary profile that dropped it; undefined when it was scored. */
   readonly droppedBy: string | undefined;
   /** Weighted sum; NaN when it was not scored. */

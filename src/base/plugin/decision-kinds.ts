@@ -25,10 +25,25 @@ export interface Candidates {
   optionalColumn(key: ColumnKey): Float64Array | undefined;
 }
 
+/** The first choice of a profile that ran before for the same request. */
+export interface Peer {
+  readonly endpoint: Endpoint;
+  /**
+   * The value of a producer's column for it; undefined when no producer writes the column.
+   * @throws SluiceError DATA_UNDECLARED for a key the plugin does not declare
+   */
+  value(key: ColumnKey): number | undefined;
+}
+
 /** The view of a decision that every plugin of the decision reads. */
 export interface DecisionContext {
   readonly request: InferenceRequest;
   readonly candidates: Candidates;
+  /**
+   * In a profile that does not run first: the choice of the one that did, such as that of the decode profile while the prefill
+   * profile runs. Absent or undefined = this profile is the first, or the first one found no endpoint.
+   */
+  readonly peer?: Peer | undefined;
   /**
    * The value that a producer attached to the request; undefined when it attached none, or when no producer writes the key.
    * @throws SluiceError DATA_UNDECLARED for a key that the plugin neither requires nor reads optionally

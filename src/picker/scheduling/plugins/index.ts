@@ -1,4 +1,5 @@
 import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
+import { endpointAttributeFilter, endpointAttributeScorer } from "./attributes/endpoint-attribute.ts";
 import { destinationEndpointServedVerifier, headerBasedTestingFilter } from "./conformance.ts";
 import { contextLengthAware } from "./context-length-aware.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
@@ -26,6 +27,13 @@ import {
 } from "./load/load-scorers.ts";
 import { probabilisticAdmitter } from "./load/probabilistic-admitter.ts";
 import { loraAffinityScorer } from "./lora-affinity-scorer.ts";
+import {
+  multiclusterApproxPrefixCacheProducer,
+  multiclusterKvCacheUtilizationScorer,
+  multiclusterPrefixCacheScorer,
+  multiclusterQueueScorer,
+  multiclusterSessionAffinityFilter,
+} from "./multicluster.ts";
 import { maxScorePicker, randomPicker, roundRobinPicker, weightedRandomPicker } from "./pickers.ts";
 import { approxPrefixCacheProducer } from "./prefix/approx-prefix-cache-producer.ts";
 import { noHitLruProducer, noHitLruScorer } from "./prefix/no-hit-lru.ts";
@@ -38,6 +46,8 @@ import { sessionAffinityProducer } from "./session/session-affinity-producer.ts"
 import { sessionIdProducer } from "./session/session-id-producer.ts";
 import { sessionTokenHook } from "./session/session-token-hook.ts";
 import { tokenizer, tokenProducer } from "./token-producer.ts";
+import { topologyAffinityFilter, topologyAffinityScorer } from "./topology/topology-affinity.ts";
+import { topologyExtractor } from "./topology/topology-extractor.ts";
 
 /** All plugin types of this room. */
 export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
@@ -91,4 +101,14 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   probabilisticAdmitter,
   agentIdentity,
   sessionIdProducer,
+  endpointAttributeFilter,
+  endpointAttributeScorer,
+  topologyExtractor,
+  topologyAffinityFilter,
+  topologyAffinityScorer,
+  multiclusterQueueScorer,
+  multiclusterKvCacheUtilizationScorer,
+  multiclusterPrefixCacheScorer,
+  multiclusterSessionAffinityFilter,
+  multiclusterApproxPrefixCacheProducer,
 ];

@@ -113,15 +113,16 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
 }
 
 /**
- * Starts scraping. Without a source, only endpoints that are down are tried again.
+ * Tells plugins of endpoints, and starts scraping. Without a source, only endpoints that are down are tried again.
  * @param tls undefined = no endpoint speaks TLS
  * @returns a function that stops the retries; the core's own end stops the scraping
  */
 export function startMetrics(
-  core: Pick<InferenceCore, "clock" | "endpoints" | "start">,
+  core: Pick<InferenceCore, "clock" | "endpoints" | "start" | "tellPlugins">,
   { none }: MetricsSettings,
   tls?: ServerTls | undefined,
 ): () => void {
+  core.tellPlugins();
   if (!none) {
     core.start();
     return () => {};

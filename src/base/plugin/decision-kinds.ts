@@ -126,6 +126,11 @@ export interface Producer {
    * them until the end of the answer instead of its first byte (scheduling 3.12).
    */
   readonly estimatesOutput?: boolean;
+  /**
+   * The endpoint is in the pool. Called for each endpoint once the picker has started, and again after a reload of the
+   * configuration.
+   */
+  endpointAdded?(endpoint: Endpoint): void;
   /** The endpoint has left the pool. The producer forgets it. */
   endpointRemoved?(endpoint: Endpoint): void;
   /** The producer's state for `/debug/plugins/state`: JSON, bounded, without prompt text or ids that clients chose. */

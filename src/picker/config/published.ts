@@ -3,8 +3,6 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
 const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
-const KV_EVENTS =
-  "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
 const MULTIMODAL =
   "it needs hashes of the images and videos in a request, which the parsers do not compute yet; remove it: the text of prompts is still matched";
 
@@ -29,8 +27,6 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
     "it leaves the choice of the rank to a sidecar, but in Sluice each rank is an endpoint. Remove it, and list the ports of all ranks in targetPorts of the InferencePool",
   ],
   // the caches of engines
-  ["precise-prefix-cache-scorer", KV_EVENTS],
-  ["precise-prefix-cache-producer", KV_EVENTS],
   ["mm-embeddings-cache-scorer", MULTIMODAL],
   ["mm-embeddings-cache-producer", MULTIMODAL],
   [
@@ -93,7 +89,7 @@ export function whyNoMore(type: string): string | undefined {
 }
 
 const IN_A_CACHE =
-  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed";
+  "belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest";
 const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
 const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
 

@@ -68,6 +68,7 @@ export class InferenceCore {
   #inForce: InForce;
   readonly #queueing: ModelQueueing;
   #closed = false;
+  #tells = false;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
@@ -213,6 +214,17 @@ export class InferenceCore {
     this.#collector.start();
   }
 
+  /** Tells plugins of endpoints from now on: only then may they connect to them. Call it once. */
+  tellPlugins(): void {
+    this.#tells = true;
+    this.endpoints.onAdded((endpoint) => this.#scheduler.endpointAdded(endpoint));
+    this.#tellEndpoints();
+  }
+
+  #tellEndpoints(): void {
+    for (const endpoint of this.endpoints.list()) this.#scheduler.endpointAdded(endpoint);
+  }
+
   /** Ends the scraping and closes the plugins. Call it when no request runs any more. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -302,6 +314,7 @@ export class InferenceCore {
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+    if (this.#tells) this.#tellEndpoints();
   }
 
   /** Objectives have other priorities from now on. */

@@ -12,6 +12,11 @@ export const PICKER_ERRORS = {
     cause: "A plugin cannot be made from its parameters.",
     remedy: "Correct the parameters, or the function of the plugin that the message names.",
   },
+  KV_EVENTS_CLIENT_MISSING: {
+    exit: 1,
+    cause: "The package that receives KV-cache events is not installed.",
+    remedy: "Run npm install zeromq@6.",
+  },
   PLUGIN_TYPE_TAKEN: {
     exit: 1,
     cause: "Two plugins, gates or metric sources use the same type name.",

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Hono } from "hono";
@@ -7,6 +6,7 @@ import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explai
 import { type Authorize, guardedApp } from "./access.ts";
 import { EventStream } from "./event-stream.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { pageRoutes } from "./page-files.ts";
 import type { AdminViews } from "./views.ts";
 
 interface AdminOptions extends ListenOptions {
@@ -25,7 +25,6 @@ export interface AdminServer {
   close(): Promise<void>;
 }
 
-const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
@@ -97,7 +96,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
-  app.get("/", (context) => context.html(PAGE));
+  pageRoutes(app);
   app.get("/events", (context) => {
     const stream = events.open();
     if (stream === undefined) return context.text("too many pages are open\n", 503);

@@ -1,5 +1,18 @@
 import { join } from "node:path";
-import type { UserConfig } from "vite";
+import type { Plugin, UserConfig } from "vite";
+
+/**
+ * Leaves out how zod writes JSON schemas: each schema refers to it, and the page reads schemas only. Each export becomes a function
+ * without effect.
+ */
+const noJsonSchema: Plugin = {
+  name: "no JSON schemas",
+  transform(code, id) {
+    if (!/\/zod\/v4\/core\/(?:json-schema-processors|to-json-schema)\.js$/.test(id)) return undefined;
+    const names = [...code.matchAll(/^export (?:const|function) (\w+)/gm)].map(([, name]) => name);
+    return { code: names.map((name) => `export const ${name} = () => undefined;`).join("\n"), map: null };
+  },
+};
 
 /** The settings of the build: one script for the page, one that "what if" loads, one style sheet, no inline code. */
 export function viteConfig(outDir: string): UserConfig {
@@ -18,6 +31,7 @@ export function viteConfig(outDir: string): UserConfig {
         { find: "@marcbachmann/cel-js", replacement: stub("cel.ts") },
       ],
     },
+    plugins: [noJsonSchema],
     oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
     build: {
       ...{ outDir, emptyOutDir: true, target: "es2023", assetsInlineLimit: 0 },

@@ -75,7 +75,7 @@ describe("the packed package, installed elsewhere", () => {
       "chunks/program.js",
       "base/plugin/index.js",
       "base/plugin/index.d.ts",
-      "wires/admin/page/index.html",
+      "wires/admin/dashboard/index.html",
       "THIRD-PARTY-LICENSES.txt",
     ])
       expect(files).toContain(`package/dist/${wanted}`);

@@ -117,7 +117,7 @@ function optionsOf(
   return {
     width: Math.max(1, element.clientWidth),
     height: element.clientHeight,
-    padding: [8, 4, 0, 0],
+    padding: [8, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "page" }, points: { size: 6 } },
     scales: {

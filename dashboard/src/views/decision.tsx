@@ -149,8 +149,9 @@ function WhatIf({ detail }: { detail: DecisionDetail }) {
     return (
       <Panel title="What if" padded>
         <p class="soft">
-          This decision has no full record, so it cannot be replayed with another configuration. The log level trace keeps full
-          records of all requests, and the header x-sluice-record of one request asks for it.
+          This decision has no full record, so it cannot be replayed with another configuration. Start the process with
+          --full-records-every 1 and send the request again; or start it with --decision-header and send the request with
+          x-sluice-explain: 1.
         </p>
       </Panel>
     );

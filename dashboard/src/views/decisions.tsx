@@ -59,7 +59,7 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
         ? "–"
         : `${figure(promptTokens)}${cachedTokens === null ? "" : ` (${figure(cachedTokens)})`} → ${figure(outputTokens)}`,
   },
-  { name: "why", className: "why", cell: ({ why }) => why },
+  { name: "why", className: "why", cell: ({ why }) => <span title={why}>{why}</span> },
 ];
 
 export function DecisionsView() {

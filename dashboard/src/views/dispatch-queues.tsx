@@ -121,7 +121,7 @@ function queueColumns(now: number): readonly Column<QueueFeed>[] {
         ),
     },
     { name: "gate", cell: ({ gate, heldByGate }) => `${gate}${heldByGate > 0 ? `, holds ${count(heldByGate)}` : ""}` },
-    { name: "why", className: "why", cell: ({ because }) => because },
+    { name: "why", className: "why whole", cell: ({ because }) => because },
   ];
 }
 
@@ -142,7 +142,7 @@ const CAPACITIES: readonly Column<CapacityFeed>[] = [
   },
   { name: "may start", numeric: true, cell: ({ moreMayStart }) => figure(moreMayStart) },
   { name: "sample age", numeric: true, cell: ({ sampleAgeSeconds }) => seconds(sampleAgeSeconds) },
-  { name: "why", className: "why", cell: ({ because }) => because },
+  { name: "why", className: "why whole", cell: ({ because }) => because },
 ];
 
 function GateTimeline({ capacity: { timeline }, now }: { capacity: CapacityFeed; now: number }) {

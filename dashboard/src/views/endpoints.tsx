@@ -88,7 +88,7 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       ...{ name: "metrics age", numeric: true, sort: ({ ageMs }) => ageMs ?? Number.POSITIVE_INFINITY },
       cell: ({ ageMs, fresh }) => <span class={fresh === 1 ? undefined : "warn"}>{ageMs === null ? "never" : span(ageMs)}</span>,
     },
-    { name: "cause", className: "why", cell: ({ cause, state }) => (state === "up" ? "" : cause) },
+    { name: "cause", className: "why", cell: ({ cause, state }) => (state === "up" ? "" : <span title={cause}>{cause}</span>) },
   ];
 }
 

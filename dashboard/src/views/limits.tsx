@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import { useAsked } from "../feed/ask.ts";
 import { count, percent } from "../format.ts";
 import { Bar, Empty, Panel } from "../parts/basics.tsx";
@@ -62,7 +63,10 @@ const SHARED: Readonly<Record<string, string>> = {
 
 /** The limits by key and model, the fullest first. */
 export function Limits() {
-  const { data, problem } = useAsked<LimitsAnswer>("debug/limits", EVERY_MS);
+  // A process without limits has none until its next start.
+  const [isThere, setIsThere] = useState(true);
+  const { data, problem } = useAsked<LimitsAnswer>("debug/limits", isThere ? EVERY_MS : undefined);
+  if (isThere && data === undefined && problem !== undefined) setIsThere(false);
   const counters = (data?.rules.flatMap(({ counters: all }) => all) ?? []).toSorted((a, b) => shareOf(b) - shareOf(a));
   const more = (data?.rules.reduce((sum, { inUse }) => sum + inUse, 0) ?? 0) - counters.length;
   return (

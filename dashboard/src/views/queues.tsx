@@ -106,7 +106,7 @@ const BANDS: readonly Column<BandFeed>[] = [
   { name: "bytes", numeric: true, cell: ({ bytes: used, maxBytes }) => loadOf(used, maxBytes, bytes) },
   { name: "ceiling", numeric: true, cell: ({ ceiling }) => percent(ceiling), title: "the saturation from which it holds back" },
   { name: "flows", numeric: true, cell: ({ flowCount }) => count(flowCount) },
-  { name: "held by", className: "why", cell: ({ heldBy }) => heldBy ?? "–" },
+  { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },
 ];
 
 const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [

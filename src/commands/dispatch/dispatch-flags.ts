@@ -1,9 +1,9 @@
 import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchOptions, loadDispatchOptions } from "../../async/dispatch/config/options.ts";
 import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
-import { redacted } from "../../async/gates/factory.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { redacted } from "../../base/inference/secrets.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
 import { type FlagRow, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
 import { loggingOf } from "../common/log-flags.ts";

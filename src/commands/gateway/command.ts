@@ -79,7 +79,8 @@ export function gatewayCommand(): Command {
       const { fileSignature } = await import("../../base/document/folder-watch.ts");
       const read = () => readSettings(flags.config, given, process.env);
       const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
-      const { settings, options, warnings } = await read();
+      const first = await read();
+      const { settings, options, warnings } = first;
       if (flags.printPaths) {
         const { pathsText } = await import("../../wires/gateway/paths-text.ts");
         STANDARD.out(await pathsText(options, settings.paths.allow));
@@ -93,7 +94,7 @@ export function gatewayCommand(): Command {
         );
       const { runGateway } = await import("../../wires/gateway/gateway.ts");
       const file = flags.config === undefined ? undefined : { path: flags.config, seen, settings, warnings, read };
-      process.exitCode = await runGateway(options, file);
+      process.exitCode = await runGateway(options, file, first);
     },
   );
 }

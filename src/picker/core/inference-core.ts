@@ -30,6 +30,7 @@ import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
@@ -39,6 +40,8 @@ import { type InForce, makeInForce } from "./in-force.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
 import { Queues } from "./queues.ts";
+import { watchPool } from "./watch/pool-watch.ts";
+import { TrafficWatch } from "./watch/traffic-watch.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -57,6 +60,8 @@ export class InferenceCore {
   readonly endpoints: EndpointRegistry;
   readonly endpointsView: EndpointsView;
   readonly records = new DecisionRecords();
+  /** What the page shows of the traffic. */
+  readonly watch: TrafficWatch;
   readonly budget: ByteBudget;
   readonly models: ModelResolver;
   /** The bytes per token of each model, learned from answers; undefined where 4 bytes count as one token. */
@@ -66,6 +71,7 @@ export class InferenceCore {
   readonly #scheduler: Scheduler;
   readonly #calls: PluginCalls;
   #inForce: InForce;
+  #configured: { readonly config: EffectiveConfig; readonly since: number };
   readonly #queueing: ModelQueueing;
   #closed = false;
   readonly #collector: Collector;
@@ -78,6 +84,7 @@ export class InferenceCore {
     this.#options = options;
     this.clock = clock;
     this.random = random;
+    this.watch = new TrafficWatch(clock, this.records.capacity);
     this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.budget = new ByteBudget(options.bodies);
@@ -101,9 +108,11 @@ export class InferenceCore {
           "too many endpoints: this one is left out",
         ),
     });
+    watchPool(this.endpoints, this.watch.endpoints, this.watch.events, clock);
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);
     this.#queueing = new ModelQueueing(this.models, log);
     this.#inForce = this.#make(config, undefined);
+    this.#configured = { config, since: clock.wall() };
     this.#scheduler = new Scheduler({
       plan: this.#inForce.plan,
       clock,
@@ -112,7 +121,7 @@ export class InferenceCore {
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
       maxEndpoints: options.maxEndpoints,
-      hooks: schedulerHooks(this.metrics, this.#log, names),
+      hooks: schedulerHooks(this.metrics, this.#log, names, (bytes) => this.watch.prefixMatched(bytes)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
@@ -175,6 +184,7 @@ export class InferenceCore {
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
+      observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
       log: options.requestLog,
       quotas: options.quotas,
@@ -225,6 +235,11 @@ export class InferenceCore {
   /** Refuses the requests that wait in queues, and those that would from now on. */
   refuseQueued(): void {
     this.#queues.close();
+  }
+
+  /** The configuration in force, since when in wall-clock milliseconds, and its plan. */
+  get configured(): { readonly config: EffectiveConfig; readonly since: number; readonly plan: SchedulingPlan } {
+    return { ...this.#configured, plan: this.#inForce.plan };
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -298,6 +313,7 @@ export class InferenceCore {
     const { instances } = this.#inForce;
     const next = this.#make(config, keep ? instances : undefined);
     this.#inForce = next;
+    this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();

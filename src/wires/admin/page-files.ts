@@ -9,7 +9,7 @@ import type { Context, Hono } from "hono";
 import { messageOf } from "../../base/inference/errors.ts";
 
 /** The built page, in the package. */
-const BUILT = new URL("./page/", import.meta.url);
+const BUILT = new URL("./dashboard/", import.meta.url);
 /** The program that builds the page, in a clone. */
 const BUILD = new URL("../../../dashboard/build.ts", import.meta.url);
 

@@ -38,7 +38,11 @@ export interface PickerConfigFeed {
   readonly hash: string;
   /** The file, or the name of the built-in configuration. */
   readonly origin: string;
-  /** The text as it was read, so that the page can edit and replay it; null = no text (built in). */
+  /**
+   * The complete configuration as YAML, with a comment on the origin of each value (a line of the file, a default, or why Sluice
+   * added it), as `sluice explain-config` prints it. The text is itself a configuration, so the page can edit and replay it.
+   * Secrets are `REDACTED`. Null = it is too long.
+   */
   readonly text: string | null;
   /** Since when it is in force. */
   readonly since: number;
@@ -49,7 +53,6 @@ export interface PickerConfigFeed {
     readonly scorers: readonly { readonly name: string; readonly weight: number }[];
     readonly picker: string;
   }[];
-  readonly featureGates: readonly string[];
   readonly flowControl: boolean;
 }
 

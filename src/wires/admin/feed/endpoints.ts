@@ -116,6 +116,8 @@ export interface Spark {
  * per endpoint are lower bounds where `named` is false.
  */
 export interface LeftOut {
+  /** Seconds that the kept records cover, at most 60. */
+  readonly seconds: number;
   readonly decisions: number;
   readonly reasons: readonly {
     /** `down`, `served-models` (does not serve the model), or the instance name of a screener or filter. */

@@ -7,6 +7,7 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { type Plugin, RolldownMagicString, rolldown } from "rolldown";
+import { buildPage } from "../dashboard/build.ts";
 
 const root = join(import.meta.dirname, "..");
 const src = join(root, "src");
@@ -86,14 +87,14 @@ for (const asset of assets) {
   copyFileSync(join(src, asset), join(dist, asset));
 }
 
-/** The folders of the packages of which something is in the bundle, by name. */
+const pageModules = await buildPage(join(dist, "wires", "admin", "dashboard"));
+
+/** The folders of the packages of which something is in the bundle or in the page, by name. */
 const packages = new Map<string, string>();
-for (const chunk of output) {
-  if (chunk.type !== "chunk") continue;
-  for (const module of Object.keys(chunk.modules)) {
-    const [, folder, name] = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(module.split(sep).join("/")) ?? [];
-    if (folder !== undefined && name !== undefined) packages.set(name, folder);
-  }
+const bundled = output.flatMap((chunk) => (chunk.type === "chunk" ? Object.keys(chunk.modules) : []));
+for (const module of [...bundled, ...pageModules]) {
+  const [, folder, name] = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(module.split(sep).join("/")) ?? [];
+  if (folder !== undefined && name !== undefined) packages.set(name, folder);
 }
 
 /** Whose MIT licence it is, of packages that have no file with it. */

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Hono } from "hono";
@@ -10,6 +9,7 @@ import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
+import { pageRoutes } from "./page-files.ts";
 import type { AdminViews } from "./views.ts";
 
 interface AdminOptions extends ListenOptions {
@@ -32,7 +32,6 @@ export interface AdminServer {
   close(): Promise<void>;
 }
 
-const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
@@ -108,7 +107,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, demo !== undefined));
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   demo?.(app);
-  app.get("/", (context) => context.html(PAGE));
+  pageRoutes(app);
   app.get("/events", (context) => {
     const stream = events.open();
     if (stream === undefined) return context.text("too many pages are open\n", 503);

@@ -100,7 +100,7 @@ describe("the flags of the gateway", () => {
 
   it("are refused where they do not fit the file", async () => {
     const log = await settingsOf(["--request-log-file", "a.log"], "log: {requests: {which: off}}");
-    expect(() => gatewayOptions(log, undefined, {})).toThrow("--request-log-file needs another --request-log");
+    expect(() => gatewayOptions(log, undefined, {})).toThrow("--request-log-file has no effect with --request-log off");
     const bodies = await settingsOf(["--small-body", "1Mi"], "bodies: {small: 2Ki, smallReserve: 4Ki}");
     expect(() => gatewayOptions(bodies, undefined, {})).toThrow("more than bodies.smallReserve");
     const connections = await settingsOf(["--max-connections", "5"], "connections: {perAddress: 6}");

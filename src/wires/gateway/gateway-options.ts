@@ -89,7 +89,7 @@ export function gatewayOptions(
   if (every === undefined && log.requests.file !== "-")
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--request-log-file needs another --request-log than off: errors, all or 1/N",
+      "--request-log-file has no effect with --request-log off; give --request-log errors, all or 1/N",
     );
   if (connections.perAddress !== undefined && connections.perAddress > connections.max)
     throw new SluiceError(

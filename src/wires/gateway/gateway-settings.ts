@@ -110,7 +110,11 @@ const resources = section({
     .optional()
     .describe("The folder of manifests of InferencePool, InferenceModel and the like; watched for changes."),
   poolName: z.string().min(1).optional().describe("The name of the InferencePool; required if there are several."),
-  poolNamespace: z.string().min(1).optional().describe("The namespace of the pool, and of manifests that name none."),
+  poolNamespace: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The namespace of the pool, and of manifests without a namespace."),
   modelMatching: z
     .enum(MODEL_MATCHING)
     .default("auto")
@@ -145,7 +149,7 @@ const paths = section({
     .array(z.string().refine(isAllowable, "must be a path such as /load_lora_adapter, or a prefix that ends in /*"))
     .max(MAX_PATHS)
     .default([])
-    .describe("Dangerous: pass requests to these paths of administration too."),
+    .describe("Dangerous: also pass requests to these paths of administration."),
 });
 
 const bodies = section({
@@ -172,11 +176,17 @@ const requests = section({
     .string()
     .refine((text) => requestLogEvery(text) !== "wrong", WHICH_REQUESTS)
     .default("errors")
-    .describe("The requests that get a line each: off, errors, all, or 1/N."),
+    .describe(
+      "The requests that get a log line: off, errors, all, or 1/N (all errors, and one in N of the other requests).",
+    ),
   file: z.string().min(1).default("-").describe("The file for the log of requests; - = stdout."),
 }).superRefine(({ which, file }, context) => {
   if (which === "off" && file !== "-")
-    context.addIssue({ code: "custom", path: ["file"], message: "needs another `which` than off" });
+    context.addIssue({
+      code: "custom",
+      path: ["file"],
+      message: "has no effect with `which: off`; set `which` to errors, all or 1/N",
+    });
 });
 
 const log = section({

@@ -50,5 +50,5 @@ export interface UpstreamTransport {
   destroy(): Promise<void>;
 }
 
-/** A request that is no legal HTTP, which therefore no connection may carry. */
+/** A request that is not valid HTTP, which therefore no connection may carry. */
 export class RequestRefused extends Error {}

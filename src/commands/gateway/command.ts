@@ -67,6 +67,11 @@ export function gatewayCommand(): Command {
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
     .option(
+      "--stream-rest <duration>",
+      "while 16 or more event streams run, chunks that follow within this time may leave together; 0s = never",
+      "10ms",
+    )
+    .option(
       "--drain-timeout <duration>",
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",

@@ -8,7 +8,7 @@ import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
-import { DEFAULT_LIMITS } from "../proxy/options.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS, LONGEST_STREAM_REST } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
@@ -67,6 +67,15 @@ const connections = section({
 }).superRefine(({ max, perAddress }, context) => {
   if (perAddress !== undefined && perAddress > max)
     context.addIssue({ code: "custom", path: ["perAddress"], message: `is more than \`max\` (${max})` });
+});
+
+const streams = section({
+  rest: duration()
+    .pipe(z.number().max(LONGEST_STREAM_REST, `must be at most ${LONGEST_STREAM_REST} ms`))
+    .prefault(`${DEFAULT_TIMERS.streamRest}ms`)
+    .describe(
+      "While 16 or more event streams run, chunks that follow within this time may leave together; 0s = never.",
+    ),
 });
 
 const drain = section({
@@ -218,6 +227,7 @@ export const gatewaySettings = z.strictObject({
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
   cors: corsSchema.optional().describe("Which pages of other origins may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),
+  streams: streams.prefault({}).describe("How event streams pass."),
   drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),

@@ -188,6 +188,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       serverTls: certificates.servers,
       cors: options.cors,
       ...(options.clients && { limits: options.clients }),
+      ...(options.streamRest !== undefined && { timers: { streamRest: options.streamRest } }),
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),

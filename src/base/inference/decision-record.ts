@@ -195,6 +195,8 @@ export interface SchedulingResult {
   readonly profiles?: ReadonlyMap<string, readonly Endpoint[]> | undefined;
   /** The first endpoints of the other profiles: they work for this request too, until the answer begins. */
   readonly sideLoads?: readonly SideLoad[] | undefined;
+  /** The address that gets the request for the first endpoint: that of a sidecar beside it. Absent = the endpoint's own. */
+  readonly via?: string | undefined;
   /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler is set to keep them. */
   readonly scores?: Readonly<Record<string, number>> | undefined;
   /** Reports to the plugins that another endpoint than the first got the request. */

@@ -2,6 +2,7 @@ import type { Random } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
+import type { PreRequestContext } from "./exchange-kinds.ts";
 import type { AttributeKey, ColumnKey } from "./keys.ts";
 
 /**
@@ -131,6 +132,8 @@ export interface Producer {
    * configuration.
    */
   endpointAdded?(endpoint: Endpoint): void;
+  /** As of `RequestHook`: called after `routed`, in the same stretch. A producer may tell the model server what it knows. */
+  preRequest?(context: PreRequestContext): void;
   /** The endpoint has left the pool. The producer forgets it. */
   endpointRemoved?(endpoint: Endpoint): void;
   /** The producer's state for `/debug/plugins/state`: JSON, bounded, without prompt text or ids that clients chose. */
@@ -213,6 +216,11 @@ export interface ProfileHandler {
    * decisions; undefined when no endpoint serves the request. Called once per decision, after all profiles have run.
    */
   decisionType?(context: ProfilePickContext): string | undefined;
+  /**
+   * The port of the sidecar that gets every request, at the address of the chosen endpoint; absent = requests go to the port of
+   * the endpoint. A header must tell the sidecar which port was chosen.
+   */
+  readonly primaryPort?: number | undefined;
 }
 
 export interface DecideContext {

@@ -42,6 +42,8 @@ interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   notes?(parameters: z.output<P>): readonly string[];
   /** Of a data source and of an extractor: the data between the two; absent = `metrics`. */
   readonly payload?: Payload;
+  /** Of a producer: only plugins read it that name it. */
+  readonly onlyByName?: boolean;
   /** Data without which the plugin is refused. */
   readonly needs?: Payload;
   /** The attributes of endpoints that it writes or reads, each as `attribute/producer`. */
@@ -76,6 +78,7 @@ function define<K extends PluginKind>(kind: K) {
       notes: source.notes && ((parameters) => source.notes!(parameters as z.output<P>)),
       payload: source.payload,
       needs: source.needs,
+      onlyByName: source.onlyByName,
       endpointAttributes:
         source.endpointAttributes && ((parameters) => source.endpointAttributes!(parameters as z.output<P>)),
       // The registry calls create only with what `parameters` has parsed.

@@ -144,6 +144,8 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly notes?: ((parameters: unknown) => readonly string[]) | undefined;
   /** Of a data source and of an extractor: the data between the two; absent = `metrics`. */
   readonly payload?: Payload | undefined;
+  /** Of a producer: only plugins read it that name it in a parameter ending in `ProducerName`. */
+  readonly onlyByName?: boolean | undefined;
   /** Data without which the plugin is refused: a source and an extractor of it must be listed in `dataLayer.sources`. */
   readonly needs?: Payload | undefined;
   /** The attributes of endpoints that it writes or reads, each as `attribute/producer`. */

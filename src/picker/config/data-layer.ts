@@ -1,5 +1,5 @@
 import type { Path } from "../../base/document/document.ts";
-import { didYouMean } from "../../base/document/nearest.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { Payload, PluginDefinition } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
@@ -183,11 +183,21 @@ export function checkCollected(
     }
     for (const key of attributesOf(member)) {
       if (written.has(key)) continue;
-      const [attribute, producer] = [key.slice(0, key.lastIndexOf("/")), key.slice(key.lastIndexOf("/") + 1)];
-      const hint = didYouMean(key, written) || `; let ${producer || "an extractor"} in dataLayer.sources write it`;
+      const [attribute, producer] = partsOf(key);
+      const near = nearest(key, written);
+      const hint =
+        near === undefined
+          ? `; let ${producer || "an extractor"} in dataLayer.sources write it`
+          : `; did you mean \`${partsOf(near)[0]}\` of ${partsOf(near)[1]}?`;
       warn(path, `plugin ${name} reads the attribute ${attribute}, which no endpoint has${hint}`);
     }
   }
+}
+
+/** Attribute and producer of a key; an attribute may have slashes. */
+function partsOf(key: string): readonly [string, string] {
+  const at = key.lastIndexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
 }
 
 function attributesOf({ definition, parameters }: ConfiguredPlugin): readonly string[] {

@@ -3,8 +3,6 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
 const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
-const MULTIMODAL =
-  "it needs hashes of the images and videos in a request, which the parsers do not compute yet; remove it: the text of prompts is still matched";
 
 /**
  * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
@@ -21,22 +19,7 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ["slo-aware-profile-handler", SLO],
   ["slo-request-tracker", SLO],
   ["slo-scorer", SLO],
-  // profile handlers
-  [
-    "data-parallel-profile-handler",
-    "it leaves the choice of the rank to a sidecar, but in Sluice each rank is an endpoint. Remove it, and list the ports of all ranks in targetPorts of the InferencePool",
-  ],
   // the caches of engines
-  ["mm-embeddings-cache-scorer", MULTIMODAL],
-  ["mm-embeddings-cache-producer", MULTIMODAL],
-  [
-    "burst-prefix-cache-producer",
-    "it delays requests to group those that begin alike, which Sluice does not do; use approx-prefix-cache-producer",
-  ],
-  [
-    "p2p-source-producer",
-    "it tells an engine from which cache to copy, which Sluice does not support yet; remove it: endpoints then compute the missing part",
-  ],
   [
     "lmetric-scorer",
     "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",

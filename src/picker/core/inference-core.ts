@@ -37,6 +37,7 @@ import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, scheduler
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
 import { Queues } from "./queues.ts";
@@ -159,6 +160,7 @@ export class InferenceCore {
     this.registry.onRender(() => {
       this.#queues.show();
       showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
+      countMedia(this.metrics, this.#inForce.instances.list());
       refreshBudget();
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))

@@ -49,6 +49,8 @@ export interface SidePagesOptions {
   readonly extractFailed: (sourceType: string, extractorType: string) => void;
   /** For pages at the serving ports of endpoints that speak TLS. */
   readonly tls?: ServerTls | undefined;
+  /** Default: over HTTP. `done` as of `Scraper.scrape`. */
+  readonly fetch?: (endpoint: PoolEndpoint, done: (result: ScrapeResult) => void) => RunningScrape;
 }
 
 /**
@@ -163,7 +165,9 @@ export class SidePages {
     target.phase = "fetching";
     this.#fetching++;
     this.#wheel.put(target, clock.now() + TIMEOUT);
-    target.running = target.client.fetch(target.endpoint, UNKNOWN_METRICS, (result) => this.#finish(target, result));
+    const { endpoint, client } = target;
+    const done = (result: ScrapeResult): void => this.#finish(target, result);
+    target.running = this.#options.fetch?.(endpoint, done) ?? client.fetch(endpoint, UNKNOWN_METRICS, done);
   }
 
   #finish(target: Target, result: ScrapeResult): void {

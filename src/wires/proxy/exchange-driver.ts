@@ -59,6 +59,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #pace: UploadPace | undefined;
   #forwarded: UpstreamRequest | undefined;
   #replayable = false;
+  /** As `Routed.via`. */
+  #via: string | undefined;
   /** Number of endpoints in the decision after the first. */
   #others = 0;
   /** Plugins set headers of the forwarded request, so a fault in it may be theirs. */
@@ -304,7 +306,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   attemptOver(endpoint: Endpoint): void {
-    this.#services.pools.release(endpoint);
+    this.#services.pools.release(this.#serverOf(endpoint));
+  }
+
+  /** The server that gets the requests for an endpoint. */
+  #serverOf(endpoint: Endpoint): Pick<Endpoint, "hostPort" | "scheme"> {
+    return this.#via === undefined ? endpoint : { hostPort: this.#via, scheme: endpoint.scheme };
   }
 
   /** Opens the exchange with the head; a request without a body is decided at once. */
@@ -371,6 +378,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#changedByPlugins = decision.headers !== undefined;
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
     this.#others = decision.endpoints.length - 1;
+    this.#via = decision.via;
     this.#send(decision.endpoints[0]!);
     // A long body that is sent once is released later, in `requestSent`.
     if (!this.#replayable && this.#forwarded !== undefined && this.#phase === "waiting") {
@@ -387,7 +395,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const request = this.#forwarded!;
     // The transport keeps no body that it has sent.
     if ((!this.#mayRetry() || this.retries >= this.#others) && isLong(request)) this.#forwarded = undefined;
-    pools.dispatch(endpoint, request, this.#attempt);
+    pools.dispatch(this.#serverOf(endpoint), request, this.#attempt);
   }
 
   #mayRetry(): boolean {

@@ -144,6 +144,11 @@ export const PICKER_ERRORS = {
     cause: "Too many requests wait for producers, so this decision was made without their data.",
     remedy: "Make the producers faster, or add replicas.",
   },
+  BURST_FULL: {
+    exit: 1,
+    cause: "A window of burst-prefix-cache-producer has its most requests, so this request did not wait for others.",
+    remedy: "Raise maxBatchSize, or shorten windowDurationMs.",
+  },
   PREPARE_ABORTED: {
     exit: 1,
     cause: "The request ended while a producer prepared data for it.",

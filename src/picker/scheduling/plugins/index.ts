@@ -1,7 +1,9 @@
 import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
 import { endpointAttributeFilter, endpointAttributeScorer } from "./attributes/endpoint-attribute.ts";
+import { burstPrefixCacheProducer } from "./burst/burst-prefix-cache-producer.ts";
 import { destinationEndpointServedVerifier, headerBasedTestingFilter } from "./conformance.ts";
 import { contextLengthAware } from "./context-length-aware.ts";
+import { dataParallelHeaderHandler, dataParallelProfileHandler } from "./data-parallel.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
 import { alwaysDisaggMultimodalDecider, alwaysDisaggPdDecider, prefixBasedPdDecider } from "./disagg/deciders.ts";
 import { disaggHeadersHandler, prefillHeaderHandler } from "./disagg/disagg-headers-handler.ts";
@@ -27,6 +29,7 @@ import {
 } from "./load/load-scorers.ts";
 import { probabilisticAdmitter } from "./load/probabilistic-admitter.ts";
 import { loraAffinityScorer } from "./lora-affinity-scorer.ts";
+import { mmEmbeddingsCacheProducer, mmEmbeddingsCacheScorer } from "./media/mm-embeddings-cache.ts";
 import {
   multiclusterApproxPrefixCacheProducer,
   multiclusterKvCacheUtilizationScorer,
@@ -38,6 +41,7 @@ import { maxScorePicker, randomPicker, roundRobinPicker, weightedRandomPicker } 
 import { approxPrefixCacheProducer } from "./prefix/approx-prefix-cache-producer.ts";
 import { noHitLruProducer, noHitLruScorer } from "./prefix/no-hit-lru.ts";
 import { precisePrefixCacheProducer, precisePrefixCacheScorer } from "./prefix/precise-prefix-cache.ts";
+import { p2pSourceProducer } from "./prefix/p2p-source-producer.ts";
 import { prefixCacheAffinityFilter, prefixCacheScorer } from "./prefix/prefix-cache-affinity.ts";
 import { headerProfileHandler, singleProfileHandler } from "./profile-handlers.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";
@@ -104,6 +108,8 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   probabilisticAdmitter,
   agentIdentity,
   sessionIdProducer,
+  dataParallelProfileHandler,
+  dataParallelHeaderHandler,
   endpointAttributeFilter,
   endpointAttributeScorer,
   topologyExtractor,
@@ -114,4 +120,8 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   multiclusterPrefixCacheScorer,
   multiclusterSessionAffinityFilter,
   multiclusterApproxPrefixCacheProducer,
+  burstPrefixCacheProducer,
+  p2pSourceProducer,
+  mmEmbeddingsCacheProducer,
+  mmEmbeddingsCacheScorer,
 ];

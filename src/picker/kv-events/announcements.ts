@@ -1,7 +1,7 @@
 import type { EventIndex } from "../prefix/event-index.ts";
 import type { TokenChain } from "../prefix/token-chain.ts";
 import type { BlocksRemoved, BlocksStored, KvEvent } from "./event-batch.ts";
-import type { EventCounts } from "./event-counts.ts";
+import type { EventCounts, SkipReason } from "./event-counts.ts";
 import type { Tiers } from "./tiers.ts";
 
 /** Kinds of attention whose blocks let an engine skip the beginning of a prompt (scheduling 3.14). */
@@ -23,17 +23,6 @@ const MAX_RANK = 1024;
 const MAX_OWN_BLOCK_SIZES = 2;
 const MAX_BLOCK_SIZES = 16;
 const MAX_BLOCK_TOKENS = 2 ** 16;
-
-/** Why an event, or a part of it, says nothing that helps. */
-export type SkipReason =
-  | "unsupported_cache_kind"
-  | "unknown_group"
-  | "invalid_block_size"
-  | "non_dense_block_span"
-  | "unknown_parent"
-  | "unknown_blocks"
-  | "too_many_sources"
-  | "too_many_block_sizes";
 
 /** What is known of the sources of one endpoint. */
 interface Heard {
@@ -181,7 +170,11 @@ export class Announcements {
     if (group >= 0) {
       const kind = this.#heard.get(slot)?.kinds.get(group);
       if (kind === undefined || !REUSABLE_KINDS.has(kind)) {
-        this.#counts.skipped("removals", kind ?? "unknown", kind === undefined ? "unknown_group" : "unsupported_cache_kind");
+        this.#counts.skipped(
+          "removals",
+          kind ?? "unknown",
+          kind === undefined ? "unknown_group" : "unsupported_cache_kind",
+        );
         return;
       }
     }

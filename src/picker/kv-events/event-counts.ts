@@ -1,4 +1,13 @@
-import type { SkipReason } from "./announcements.ts";
+/** Why an event, or a part of it, says nothing that helps. */
+export type SkipReason =
+  | "unsupported_cache_kind"
+  | "unknown_group"
+  | "invalid_block_size"
+  | "non_dense_block_span"
+  | "unknown_parent"
+  | "unknown_blocks"
+  | "too_many_sources"
+  | "too_many_block_sizes";
 
 /** What happened to KV events, since the start. Numbers only grow. */
 export class EventCounts {

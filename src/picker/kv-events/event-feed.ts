@@ -147,16 +147,12 @@ export class EventFeed {
       clear: () => {
         if (endpoint !== undefined) announcements.clear(endpoint.slot);
       },
-      replay:
-        replayAddress === undefined ? undefined : (from, events) => sockets.replay(replayAddress, from, events),
+      replay: replayAddress === undefined ? undefined : (from, events) => sockets.replay(replayAddress, from, events),
       fault: (fault, error) => this.#fault(publisher, fault, error),
     });
   }
 
-  #eventsOf(
-    publisher: Publisher,
-    message: (message: EventMessage) => Promise<void> | undefined,
-  ): SubscriptionEvents {
+  #eventsOf(publisher: Publisher, message: (message: EventMessage) => Promise<void> | undefined): SubscriptionEvents {
     return {
       message: (received) => {
         if (this.#isClosed) return undefined;

@@ -7,6 +7,8 @@ const REPLAY_IDLE_MS = 5_000;
 const REPLAY_ATTEMPTS = 2;
 /** Milliseconds after a failed replay in which none is asked for. */
 const REPLAY_COOLDOWN_MS = 30_000;
+/** The first bytes of a payload, which hold its time, tell messages apart. */
+const MARK_BYTES = 32;
 /** The most messages that wait for the end of a replay, and the most bytes. Later ones are lost, which is a gap again. */
 const MAX_HELD = 4_096;
 const MAX_HELD_BYTES = 16 * 2 ** 20;
@@ -42,6 +44,12 @@ export class EventStream {
   /** The sequence of the next message. */
   #next = 0;
   #reconnected = false;
+  /** Replayed messages name no topic: they have that of the live ones. */
+  #topic = "";
+  /** The beginning of the last payload. */
+  #mark = "";
+  /** The first message of the replay is one that was here before, if the engine is still the same one. */
+  #verifies = false;
   #gaps = 0;
   #restarts = 0;
   #held: EventMessage[] = [];
@@ -80,6 +88,7 @@ export class EventStream {
     }
     const isFirst = this.#state === "fresh";
     this.#state = "live";
+    this.#topic = message.topic;
     if (isFirst && sequence > 0 && this.#beginReplay(0)) {
       this.#hold(message);
       return undefined;
@@ -94,7 +103,8 @@ export class EventStream {
       } else if (sequence < this.#next) return undefined;
       else {
         this.#gaps += sequence - this.#next;
-        if (this.#beginReplay(this.#next)) {
+        if (this.#beginReplay(this.#reconnected ? this.#next - 1 : this.#next)) {
+          this.#verifies = this.#reconnected;
           this.#hold(message);
           return undefined;
         }
@@ -129,6 +139,7 @@ export class EventStream {
   #apply(message: EventMessage): Promise<void> | undefined {
     this.#reconnected = false;
     this.#next = message.sequence + 1;
+    this.#mark = markOf(message);
     return this.#parts.apply(message);
   }
 
@@ -152,6 +163,7 @@ export class EventStream {
     const { replay, clock } = this.#parts;
     if (replay === undefined || clock.now() < this.#cooldownUntil) return false;
     this.#state = "replaying";
+    this.#verifies = false;
     this.#from = from;
     this.#replayed = 0;
     this.#attempts = 0;
@@ -189,9 +201,24 @@ export class EventStream {
     } else this.#ask(this.#replayed > 0 ? this.#next : this.#from);
   }
 
-  #onReplayed(message: EventMessage): Promise<void> | undefined {
+  #onReplayed(replayed: EventMessage): Promise<void> | undefined {
     this.#watch();
+    const message = replayed.topic === "" ? { ...replayed, topic: this.#topic } : replayed;
     const { sequence } = message;
+    if (this.#verifies) {
+      this.#verifies = false;
+      if (sequence === this.#next - 1) {
+        if (markOf(message) === this.#mark) {
+          this.#replayed++;
+          return undefined;
+        }
+        // Another life of the engine, which has come further than the one before.
+        this.#endReplay();
+        this.#restart();
+        this.#beginReplay(0);
+        return undefined;
+      }
+    }
     if (this.#replayed === 0) {
       if (sequence > this.#from && this.#from > 0) this.#lose();
     } else if (sequence < this.#next) return undefined;
@@ -241,4 +268,8 @@ export class EventStream {
     this.#idle?.cancel();
     this.#idle = undefined;
   }
+}
+
+function markOf({ payload }: EventMessage): string {
+  return `${payload.length} ${payload.toString("latin1", 0, MARK_BYTES)}`;
 }

@@ -6,7 +6,7 @@ const MAX_DEPTH = 32;
 
 /**
  * Reads MessagePack in place, without objects: numbers into variables, lists of numbers into typed arrays. No list is taken to be
- * longer than the bytes that are left, so a short payload cannot ask for much memory (docs/adr/0034-reader-of-kv-events.md).
+ * longer than the bytes that are left, so a short payload cannot ask for much memory (docs/adr/0038-reader-of-kv-events.md).
  */
 export class PayloadReader {
   #bytes: Buffer = Buffer.alloc(0);
@@ -239,7 +239,8 @@ export class PayloadReader {
   }
 
   #count(count: number, bytesEach: number): number {
-    if (count * bytesEach > this.#bytes.length - this.#at) throw new MalformedPayload("a list is longer than the payload");
+    if (count * bytesEach > this.#bytes.length - this.#at)
+      throw new MalformedPayload("a list is longer than the payload");
     return count;
   }
 }

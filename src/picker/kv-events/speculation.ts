@@ -69,8 +69,7 @@ export class Speculation {
   #dropOldest(): void {
     const { slot, keys } = this.#waiting[this.#done++]!;
     this.#blocks -= keys.length / 2;
-    for (let i = 0; i < keys.length; i += 2)
-      this.#index.remove(slot, EXPECTED, this.#tier, keys[i]!, keys[i + 1]!);
+    for (let i = 0; i < keys.length; i += 2) this.#index.remove(slot, EXPECTED, this.#tier, keys[i]!, keys[i + 1]!);
     // The done part of the list is given back when it is most of it.
     if (this.#done >= 64 && 2 * this.#done > this.#waiting.length) {
       this.#waiting = this.#waiting.slice(this.#done);

@@ -89,7 +89,9 @@ class Model {
   /** Whether two announced blocks of one source and tier stand for one key. An engine never says so. */
   repeats({ slot, source, tier, block, key }: Announcement): boolean {
     const blocks = this.#announced.get(`${slot}/${source}`) ?? new Map();
-    return [...blocks].some(([name, other]) => name.startsWith(`${tier}/`) && name !== `${tier}/${block}` && other.key === key);
+    return [...blocks].some(
+      ([name, other]) => name.startsWith(`${tier}/`) && name !== `${tier}/${block}` && other.key === key,
+    );
   }
 
   get size(): number {
@@ -98,12 +100,15 @@ class Model {
 }
 
 /** A key of tokens, and the hash of an engine, as halves of 64 bits. */
-const keyOf = (key: number): [number, number] => [Math.imul(key + 1, 0x9e3779b1) | 0, Math.imul(key + 7, 0x85ebca6b) | 0];
+const keyOf = (key: number): [number, number] => [
+  Math.imul(key + 1, 0x9e3779b1) | 0,
+  Math.imul(key + 7, 0x85ebca6b) | 0,
+];
 const hashOf = (block: number): [number, number] => [block, Math.imul(block, 3)];
 const POOL = Array.from({ length: SLOTS }, (_, slot) => ({ slot }));
 
 describe("EventIndex", () => {
-  it("S-59a: counts the leading blocks of each endpoint as a slow model does", () => {
+  it("counts the leading blocks of each endpoint as a slow model does", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), fc.integer(), (steps, key) => {
         const index = new EventIndex({ weights: WEIGHTS, maxPairs: 1_000, key });

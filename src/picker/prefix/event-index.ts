@@ -112,15 +112,7 @@ export class EventIndex {
    * @param keyLow,keyHigh the key of its tokens
    * @returns whether the block is new on this tier
    */
-  add(
-    slot: number,
-    source: number,
-    tier: number,
-    low: number,
-    high: number,
-    keyLow: number,
-    keyHigh: number,
-  ): boolean {
+  add(slot: number, source: number, tier: number, low: number, high: number, keyLow: number, keyHigh: number): boolean {
     const lane = this.#lanes.open(slot, source);
     let blocks = this.#blocks[lane];
     if (blocks === undefined) {

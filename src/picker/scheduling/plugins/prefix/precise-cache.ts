@@ -257,7 +257,12 @@ function blocksOf({ prompts }: TokenizedPrompt, blockTokens: number): number {
 
 function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
   const { topicFilter, zmqEndpoint, discoverPods, podDiscoveryConfig } = kvEventsConfig;
-  const { podLabelSelector = "", podNamespace = "", socketPort = 5557, replaySocketPort = 0 } = podDiscoveryConfig ?? {};
+  const {
+    podLabelSelector = "",
+    podNamespace = "",
+    socketPort = 5557,
+    replaySocketPort = 0,
+  } = podDiscoveryConfig ?? {};
   const conditions = podLabelSelector === "" ? [] : (selectorOf(podLabelSelector) ?? []);
   return {
     topicFilter,
@@ -268,7 +273,9 @@ function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
           replayPort: replaySocketPort > 0 ? replaySocketPort : undefined,
           selects: ({ labels, namespace }) =>
             (podNamespace === "" || namespace === podNamespace) &&
-            conditions.every(({ key, value, equal }) => (Object.hasOwn(labels, key) && labels[key] === value) === equal),
+            conditions.every(
+              ({ key, value, equal }) => (Object.hasOwn(labels, key) && labels[key] === value) === equal,
+            ),
         }
       : undefined,
   };

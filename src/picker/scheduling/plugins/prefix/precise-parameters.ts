@@ -91,7 +91,7 @@ const indexerConfig = z
       .optional(),
   })
   .describe(
-    "`kvBlockIndexConfig`: `inMemoryConfig.size` (100000000) is the most pairs of block and endpoint, of which Sluice holds at most 16,777,216, 40 bytes each; or `costAwareMemoryConfig.size` (`2GiB`) in bytes; `enableMetrics` (false) shows the metrics of the index; `metricsLoggingInterval` (0 = never) logs them. `kvCacheBackendConfigs` (`gpu` 1, `cpu` 0.8): the weight of a block by tier; other tiers weigh 1.",
+    "`kvBlockIndexConfig`: `inMemoryConfig.size` (100000000) is the most pairs of block and endpoint. Sluice holds at most 16,777,216, at 40 bytes each. `costAwareMemoryConfig.size` (`2GiB`) gives the bound in bytes instead. `enableMetrics` (false) shows the metrics of the index, and `metricsLoggingInterval` (0 = never) logs them. `kvCacheBackendConfigs` (`gpu` 1, `cpu` 0.8): the weight of a block by tier; other tiers weigh 1.",
   );
 
 const kvEventsConfig = z
@@ -121,7 +121,7 @@ const kvEventsConfig = z
       .nullish(),
   })
   .describe(
-    "`topicFilter` (`kv@`): topics begin with it. `discoverPods` (true): subscribe to each endpoint of the pool, at `podDiscoveryConfig.socketPort` (5557) plus its rank; `replaySocketPort` (0 = none) plus the rank brings missed events; `podLabelSelector` and `podNamespace` leave out endpoints. `zmqEndpoint`: an address to bind, where engines send. `engineType` (`vllm`, `sglang`): their events have one form, and either value reads both.",
+    "`topicFilter` (`kv@`): topics begin with it. `discoverPods` (true): subscribe to each endpoint of the pool, at `podDiscoveryConfig.socketPort` (5557) plus its rank. Missed events come from `replaySocketPort` (0 = none) plus the rank; `podLabelSelector` and `podNamespace` leave out endpoints. `zmqEndpoint`: an address to bind, to which engines send. `engineType` (`vllm`, `sglang`): their events have one form, and either value reads both.",
   );
 
 /** Parameters of `precise-prefix-cache-producer` and of the older scorer (scheduling 3.14). */

@@ -137,6 +137,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/flowcontrol",
     "picker/limits",
     "picker/scheduling",
+    "picker/tokenizers",
     "pool/discovery",
     "pool/endpoints",
     "pool/resources",
@@ -161,6 +162,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/limits": ["picker/scheduling", "base/document", "base/redis"],
   "picker/testing": ["picker/decisions", "picker/scheduling", "base/plugin"],
   "picker/decisions": ["picker/scheduling", "base/document", "base/plugin"],
+  "picker/tokenizers": ["picker/scheduling", "base/plugin"],
   "picker/scheduling": ["picker/prefix", "base/plugin"],
   "picker/prefix": [],
   // async

@@ -32,6 +32,7 @@ import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { missingReason } from "../scheduling/unprepared.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
@@ -198,13 +199,15 @@ export class InferenceCore {
     return new Preparation({
       clock: this.clock,
       preparers: () => this.#scheduler.preparers,
-      onFailed: ({ name }, error) =>
+      onFailed: ({ name, type }, error) => {
+        this.metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
         this.#log.log(
           "error",
           `prepare ${name}`,
           { err: error, plugin: name },
           "a producer prepared nothing for a request; the request continued without its data",
-        ),
+        );
+      },
     });
   }
 

@@ -13,8 +13,12 @@ const root = join(import.meta.dirname, "..");
 const src = join(root, "src");
 const dist = join(root, "dist");
 
-/** The files that package.json names, below src/ and below dist/. */
-const ENTRIES = ["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"];
+/** The files that package.json or a thread names, below src/ and below dist/. */
+const ENTRIES = [
+  ...["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"],
+  // The program of a thread has no importer.
+  "picker/tokenizers/worker",
+];
 
 /**
  * What stays a dependency: OpenTelemetry, whose API has to be the copy of the application and whose exporter is loaded only with tracing;

@@ -89,6 +89,11 @@ export interface DecisionRecord {
   readonly scorers: readonly RecordedScorer[];
   /** Plugins that failed and were left out, by instance name, at most eight; empty when none did. */
   readonly failed: readonly string[];
+  /**
+   * Producers whose data was not there in time, or for which too many requests waited, by instance name, at most eight. The
+   * decision did without their data. Undefined when there were none.
+   */
+  readonly late?: readonly string[] | undefined;
   /** The best eight in the picker's order; the first is the pick. Empty when the request was refused. */
   readonly top: readonly RecordedCandidate[];
   /** How many candidates shared the best total, the pick included: above 1 chance decided. */

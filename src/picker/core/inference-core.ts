@@ -33,6 +33,7 @@ import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cac
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { missingReason } from "../scheduling/unprepared.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
@@ -211,13 +212,15 @@ export class InferenceCore {
     return new Preparation({
       clock: this.clock,
       preparers: () => this.#scheduler.preparers,
-      onFailed: ({ name }, error) =>
+      onFailed: ({ name, type }, error) => {
+        this.metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
         this.#log.log(
           "error",
           `prepare ${name}`,
           { err: error, plugin: name },
           "a producer prepared nothing for a request; the request continued without its data",
-        ),
+        );
+      },
     });
   }
 

@@ -165,6 +165,7 @@ const recordSchema = z
     scorers: z.array(z.object({ name: z.string(), weight: number })),
     // Records of earlier releases lack this field.
     failed: z.array(z.string()).default([]),
+    late: z.array(z.string()).optional(),
     top: z.array(
       z.object({
         id: z.string(),

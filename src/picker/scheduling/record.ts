@@ -38,6 +38,8 @@ export interface DecidedNow {
   readonly screened: readonly RecordedFilter[];
   /** Names of the plugins that failed. */
   readonly failed: readonly string[];
+  /** Names of the producers whose data was not there in time. */
+  readonly late: readonly string[];
   /** The endpoints of the result, in order: the record holds their numbers. */
   readonly listed: readonly Endpoint[];
   readonly others: DecisionRecord["others"];
@@ -67,6 +69,7 @@ export class CompactRecord implements DecisionRecord {
   readonly filters: readonly RecordedFilter[];
   readonly scorers: readonly RecordedScorer[];
   readonly failed: readonly string[];
+  readonly late: readonly string[] | undefined;
   readonly tied: number;
   readonly others: DecisionRecord["others"];
   readonly refusal: DecisionRecord["refusal"];
@@ -100,6 +103,7 @@ export class CompactRecord implements DecisionRecord {
     this.filters = screened.length === 0 || run === undefined ? dropped : [...screened, ...dropped];
     this.scorers = run === undefined ? NO_SCORERS : recordedScorers(run.profile);
     this.failed = decided.failed;
+    this.late = decided.late.length === 0 ? undefined : decided.late;
     this.tied = run === undefined || listed.length === 0 ? 0 : run.tied;
     this.others = decided.others;
     this.refusal = refusal && { reason: refusal.reason, detail: shortened(refusal.detail) };
@@ -154,7 +158,7 @@ export class CompactRecord implements DecisionRecord {
       2 * (this.requestId.length + this.model.length + this.targetModel.length) +
       (this.refusal === undefined ? 0 : 64 + 2 * this.refusal.detail.length) +
       FILTER_BYTES * this.filters.length +
-      NAME_BYTES * this.failed.length +
+      NAME_BYTES * (this.failed.length + (this.late?.length ?? 0)) +
       ENDPOINT_BYTES * this.others.length +
       8 * this.#count +
       ENDPOINT_BYTES * this.#listed.length

@@ -223,6 +223,7 @@ export class DecisionLog {
       excludedDown: deciding.excludedDown,
       screened: deciding.screened ?? NO_FILTERS,
       failed: this.#calls.failures,
+      late: this.#calls.late,
       listed: deciding.listed ?? NO_ENDPOINTS,
       others: deciding.others ?? NO_OTHERS,
       refusal: deciding.refusal,

@@ -81,7 +81,7 @@ const REFERENCE_DEFAULTS = [
 
 describe("parseEppFlags", () => {
   it("has the reference's defaults", () => {
-    const { missingEndpoints: _, ...options } = parse();
+    const { missingEndpoints: _, shown: _shown, ...options } = parse();
     expect(options).toEqual({
       allowExperimental: false,
       parity: "",

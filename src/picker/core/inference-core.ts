@@ -121,7 +121,7 @@ export class InferenceCore {
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
       maxEndpoints: options.maxEndpoints,
-      hooks: schedulerHooks(this.metrics, this.#log, names, (bytes) => this.watch.prefixMatched(bytes)),
+      hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));

@@ -61,6 +61,8 @@ export class TrafficWatch implements ExchangeObserver {
   readonly #clock: Clock;
   /** Wall-clock less monotonic milliseconds at the start: seconds never fall, also when the wall clock does. */
   readonly #offset: number;
+  /** Of the decision under way. */
+  #matched = 0;
   readonly #causes = new Map<string, number>();
 
   /** @param records the most decision records of the process */
@@ -102,15 +104,19 @@ export class TrafficWatch implements ExchangeObserver {
     this.#now().add(SUM.started, 1);
   }
 
-  /** @param bytes of the prompt that the prefix index has of the chosen endpoint */
-  prefixMatched(bytes: number): void {
-    this.#now().add(SUM.predicted, bytes);
+  /** The decision that follows found this share of its prompt in the prefix index of the chosen endpoint. */
+  prefixMatched(share: number): void {
+    this.#matched = share;
   }
 
   decided({ record, endpoint, receivedAt, caller, streaming }: ObservedDecision): void {
     const ring = this.#now();
     ring.add(SUM.decisions, 1);
-    if (record.promptBytes > 0) ring.add(SUM.predictedBase, record.promptBytes);
+    if (record.promptBytes > 0 && endpoint !== undefined) {
+      ring.add(SUM.predictedBase, record.promptBytes);
+      ring.add(SUM.predicted, this.#matched * record.promptBytes);
+    }
+    this.#matched = 0;
     if (record.queued !== undefined) {
       ring.observe(HISTOGRAM.queued, record.queued.waitedMs);
       if (endpoint === undefined) ring.add(SUM.refusedInQueue, 1);

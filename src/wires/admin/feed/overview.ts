@@ -69,7 +69,10 @@ export interface Overview {
   readonly lastEventId: string;
 }
 
-/** Quantiles over a window, by its buckets: 18 % wide, so a figure is at most 9 % off. Null = no observation. */
+/**
+ * Of a dispatcher only `durationMs` has values: the time of one attempt at the gateway. Quantiles over a window come from its
+ * buckets, which are 18 % wide: a figure is at most 9 % off. Null = no observation.
+ */
 export interface WindowFigures {
   readonly seconds: number;
   readonly requestsPerSecond: Readonly<Partial<Record<Outcome, number>>>;
@@ -106,6 +109,8 @@ export interface Totals {
   readonly tokens: { readonly prompt: number; readonly output: number; readonly cached: number };
   /** `llm_d_epp_request_total`: requests for which an endpoint was chosen. */
   readonly routed: number;
+  /** Of a dispatcher: the sums of the counters of messages, such as `llm_d_async_async_successful_requests_total`. */
+  readonly messages?: Readonly<Record<"success" | "failed" | "expired" | "shed" | "retried", number>>;
 }
 
 export type EventKind =

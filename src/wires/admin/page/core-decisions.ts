@@ -13,7 +13,7 @@ import type {
   JourneyStep,
   RecordJson,
 } from "../feed/decisions.ts";
-import { shown } from "./core-overview.ts";
+import { shown } from "./process.ts";
 import type { DecisionFilter, DecisionsSource } from "./source.ts";
 
 /** The shortest start of a request id that may name one. */

@@ -3,8 +3,8 @@ import { bucketQuantile } from "../../../base/telemetry/second-ring.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
 import { STEP_SECONDS, STEPS, type WatchedStep } from "../../../picker/core/watch/endpoint-watch.ts";
 import type { EndpointColumns, EndpointDetail, EndpointStatics, EndpointsFeed, Spark } from "../feed/endpoints.ts";
-import { shown } from "./core-overview.ts";
 import { leftOutOf } from "./left-out.ts";
+import { shown } from "./process.ts";
 import type { EndpointFilter, EndpointsSource } from "./source.ts";
 
 type PoolEndpoint = ReturnType<InferenceCore["endpoints"]["list"]>[number];

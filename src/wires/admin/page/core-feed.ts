@@ -1,4 +1,3 @@
-import { redacted, withoutKeys } from "../../../base/inference/secrets.ts";
 import { VERSION } from "../../../base/process/version.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
 import { configView } from "../../../picker/core/watch/config-view.ts";
@@ -8,6 +7,7 @@ import { CoreDecisions } from "./core-decisions.ts";
 import { CoreEndpoints } from "./core-endpoints.ts";
 import { figuresAt, overviewOf, totalsOf } from "./core-overview.ts";
 import { coreQueues } from "./core-queues.ts";
+import { PROCESS, shownArgs } from "./process.ts";
 import { sampleCore } from "./sampler.ts";
 import type { FeedSource, HistorySource } from "./source.ts";
 
@@ -25,29 +25,6 @@ export interface CoreFeedOptions {
   readonly history?: HistorySource | undefined;
   /** Finds a decision record by sequence, request id or the start of one. */
   readonly find: (id: string) => ReturnType<InferenceCore["records"]["byRequestId"]>;
-}
-
-/** The process itself, for `hello` and the configuration. */
-export const PROCESS = {
-  startedAt: (wall: number): number => Math.round(wall - process.uptime() * 1000),
-  version: VERSION,
-  node: process.version,
-  pid: process.pid,
-};
-
-/** A flag whose value is a secret; the flag of a file that holds one is none. */
-const SECRET_FLAG = /^--?[\w.-]*(password|passwd|secret|token|credential|authorization|api-?key)s?(=|$)/i;
-const MAX_ARGS = 256;
-
-/** A command line without secrets. */
-export function shownArgs(args: readonly string[]): string[] {
-  return args.slice(0, MAX_ARGS).map((arg, at) => {
-    const flag = SECRET_FLAG.exec(arg);
-    if (flag?.[2] === "=") return `${arg.slice(0, arg.indexOf("="))}=REDACTED`;
-    const before = args[at - 1] ?? "";
-    if (!arg.startsWith("-") && SECRET_FLAG.exec(before)?.[2] === "") return "REDACTED";
-    return withoutKeys(String(redacted(arg)));
-  });
 }
 
 const LINKS: ConfigFeed["links"] = [

@@ -11,6 +11,7 @@ import type {
   Totals,
   WindowFigures,
 } from "../feed/overview.ts";
+import { shown } from "./process.ts";
 
 /** The most causes in a window. */
 const MAX_CAUSES = 16;
@@ -62,12 +63,6 @@ const FIGURES: ReadonlyMap<FigureName, Reader> = new Map<FigureName, Reader>([
   ["cpu", gauge(GAUGE.cpu)],
   ["lag", gauge(GAUGE.lag)],
 ]);
-
-/** A number for JSON, with four significant places where it has more. */
-export function shown(value: number): number | null {
-  if (!Number.isFinite(value)) return null;
-  return Number.isInteger(value) ? value : Number(value.toPrecision(4));
-}
 
 /** The figures of one second. */
 export function figuresAt(watch: TrafficWatch, second: number): Figures<number | null> {

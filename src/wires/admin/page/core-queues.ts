@@ -1,7 +1,7 @@
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
 import { SUM } from "../../../picker/core/watch/traffic-watch.ts";
 import type { BandFeed, QueuesFeed } from "../feed/queues.ts";
-import { shown } from "./core-overview.ts";
+import { shown } from "./process.ts";
 
 const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Plugin, UserConfig } from "vite";
+import type { InlineConfig, Plugin } from "vite";
 
 /**
  * Leaves out how zod writes JSON schemas: each schema refers to it, and the page reads schemas only. Each export becomes a function
@@ -15,7 +15,7 @@ const noJsonSchema: Plugin = {
 };
 
 /** The settings of the build: one script for the page, one that "what if" loads, one style sheet, no inline code. */
-export function viteConfig(outDir: string): UserConfig {
+export function viteConfig(outDir: string): InlineConfig {
   const stub = (name: string): string => join(import.meta.dirname, "src", "what-if", "left-out", name);
   return {
     root: import.meta.dirname,

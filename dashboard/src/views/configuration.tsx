@@ -98,14 +98,13 @@ function ReloadItem({ reload }: { reload: Reload }) {
 }
 
 function PickerPanel({ picker }: { picker: PickerConfigFeed }) {
-  const { profiles, plugins, text, hash, origin, since, featureGates, flowControl } = picker;
+  const { profiles, plugins, text, hash, origin, since, flowControl } = picker;
   return (
     <Panel title="EndpointPickerConfig in force" note={<>since <Moment at={since} /></>} padded>
       <Facts
         facts={[
           ["origin", origin],
           ["fingerprint", <code key="hash">{hash}</code>],
-          ["feature gates", featureGates.join(", ") || "none"],
           ["flow control", flowControl ? "on" : "off"],
         ]}
       />

@@ -169,6 +169,7 @@ export function endpointDetailOf(at: number): EndpointDetail {
     },
     ttftMs: { p50: 120, p90: 310, p99: 690 },
     leftOut: {
+      seconds: 60,
       decisions: 2470,
       reasons: [
         { reason: "down", times: 2470, decisions: 2470, named: true, endpoints: [{ id: "default/server-3", times: 2470 }] },
@@ -303,7 +304,7 @@ export function configOf(kind: FeedKind): ConfigFeed {
       ...{ hash: "3f9ac2b1d004", origin: "config.yaml", text: "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n", since: now() - 600_000 },
       plugins: SCORERS.map(({ name }) => ({ name, type: name, parameters: "{}" })),
       profiles: [{ name: "default", filters: ["label-selector-filter"], scorers: SCORERS, picker: "max-score-picker" }],
-      ...{ featureGates: ["flowControl"], flowControl: true },
+      flowControl: true,
     },
     warnings: ["queue-scorer: the parameter threshold is deprecated."],
     reloads: [

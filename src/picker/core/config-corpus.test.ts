@@ -213,8 +213,7 @@ describe("the newest form of each", () => {
         (warning) =>
           !/(by-label|pd-profile-handler|data-parallel-profile-handler|disagg-headers-handler|precise-prefix-cache-scorer) is/.test(
             warning,
-          ) &&
-          /deprecated|no effect: (there|metrics)|wins/.test(warning),
+          ) && /deprecated|no effect: (there|metrics)|wins/.test(warning),
       ),
     ).toEqual([]);
     expect(after.envelope.apiVersion).toBe(

@@ -40,8 +40,8 @@ import {
 import { maxScorePicker, randomPicker, roundRobinPicker, weightedRandomPicker } from "./pickers.ts";
 import { approxPrefixCacheProducer } from "./prefix/approx-prefix-cache-producer.ts";
 import { noHitLruProducer, noHitLruScorer } from "./prefix/no-hit-lru.ts";
-import { precisePrefixCacheProducer, precisePrefixCacheScorer } from "./prefix/precise-prefix-cache.ts";
 import { p2pSourceProducer } from "./prefix/p2p-source-producer.ts";
+import { precisePrefixCacheProducer, precisePrefixCacheScorer } from "./prefix/precise-prefix-cache.ts";
 import { prefixCacheAffinityFilter, prefixCacheScorer } from "./prefix/prefix-cache-affinity.ts";
 import { headerProfileHandler, singleProfileHandler } from "./profile-handlers.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";

@@ -158,7 +158,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
       findings.warn(
         document,
         ["url"],
-        `${whose}options of another client have no effect: ${[...new Set(ignored)].join(", ")}`,
+        `${whose}these options have no effect, because the Redis client of Sluice does not have them: ${[...new Set(ignored)].join(", ")}`,
       );
     return tls;
   } catch (error) {

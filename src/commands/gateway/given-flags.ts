@@ -2,7 +2,7 @@ import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { objectivesFromFlags, parseObjective } from "../../pool/resources/objectives.ts";
 import { resourceCounting } from "../../pool/resources/resource-settings.ts";
 import { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
-import { LONGEST_STREAM_REST } from "../../wires/proxy/options.ts";
+import { LONGEST_STREAM_REST } from "../../wires/gateway/longest-stream-rest.ts";
 import { durationOf, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,

@@ -29,7 +29,7 @@ beforeEach(async () => {
   const [, config = ""] = /```yaml\n(apiVersion: [\s\S]*?)```/.exec(readFileSync(PAGE, "utf8")) ?? [];
   expect(config).toContain("disagg-profile-handler");
   writeFileSync(join(folder, "config.yaml"), config);
-  gateway = await startGateway(join(folder, "endpoints.yaml"), ["--config", join(folder, "config.yaml")]);
+  gateway = await startGateway(join(folder, "endpoints.yaml"), ["--config-file", join(folder, "config.yaml")]);
 });
 
 afterEach(async () => {

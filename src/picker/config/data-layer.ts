@@ -146,7 +146,7 @@ function whyUnfit(plugin: TableEntry, delivered: Payload, source: string): strin
   if (delivered === "endpoints")
     return definition.kind === "producer"
       ? undefined
-      : `${notA("told of endpoints by this source", plugin)}; name a producer`;
+      : `the plugin ${name} is a ${definition.kind}, and this source notifies only producers; name a producer`;
   if (delivered === "pods")
     return definition.type === TOPOLOGY
       ? undefined

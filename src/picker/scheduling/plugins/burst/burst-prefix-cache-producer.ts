@@ -50,7 +50,7 @@ const parameters = z
     balanceBy: z
       .enum(["requests", "tokens", ""], { error: "must be requests or tokens" })
       .default("requests")
-      .describe("What is spread evenly: `requests`, or `tokens` to compute."),
+      .describe("The load that the endpoints share evenly: `requests`, or `tokens` to compute."),
   })
   .refine(
     ({ maxPrefixTokensToMatch, blockSizeTokens }) =>

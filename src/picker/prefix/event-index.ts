@@ -24,7 +24,8 @@ export interface Matches {
  * block counts for an endpoint when one of its sources has it, and all before it.
  *
  * An engine names a block by a hash of its own, and Sluice by the key of the tokens (`TokenChain`). Announcements are counted, so
- * that a block stays until each of them is taken back.
+ * that a block stays until each of them is taken back. Engines give equal tokens one hash. One that does not loses such blocks too
+ * early.
  *
  * Memory: a pair of source and block takes 18 to 37 bytes, and a distinct block 20 to 48 in addition on each tier, once for all
  * sources. Where two of three blocks have one holder, as in bench/kv-events.ts, these are 40 bytes a pair.

@@ -7,13 +7,18 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { type Plugin, RolldownMagicString, rolldown } from "rolldown";
+import { buildPage } from "../dashboard/build.ts";
 
 const root = join(import.meta.dirname, "..");
 const src = join(root, "src");
 const dist = join(root, "dist");
 
-/** The files that package.json names, below src/ and below dist/. */
-const ENTRIES = ["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"];
+/** The files that package.json or a thread names, below src/ and below dist/. */
+const ENTRIES = [
+  ...["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"],
+  // The program of a thread has no importer.
+  "picker/tokenizers/worker",
+];
 
 /**
  * What stays a dependency: OpenTelemetry, whose API has to be the copy of the application and whose exporter is loaded only with tracing;
@@ -86,14 +91,14 @@ for (const asset of assets) {
   copyFileSync(join(src, asset), join(dist, asset));
 }
 
-/** The folders of the packages of which something is in the bundle, by name. */
+const pageModules = await buildPage(join(dist, "wires", "admin", "dashboard"));
+
+/** The folders of the packages of which something is in the bundle or in the page, by name. */
 const packages = new Map<string, string>();
-for (const chunk of output) {
-  if (chunk.type !== "chunk") continue;
-  for (const module of Object.keys(chunk.modules)) {
-    const [, folder, name] = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(module.split(sep).join("/")) ?? [];
-    if (folder !== undefined && name !== undefined) packages.set(name, folder);
-  }
+const bundled = output.flatMap((chunk) => (chunk.type === "chunk" ? Object.keys(chunk.modules) : []));
+for (const module of [...bundled, ...pageModules]) {
+  const [, folder, name] = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(module.split(sep).join("/")) ?? [];
+  if (folder !== undefined && name !== undefined) packages.set(name, folder);
 }
 
 /** Whose MIT licence it is, of packages that have no file with it. */

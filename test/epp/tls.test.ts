@@ -174,7 +174,7 @@ describe("sluice epp --client-ca", () => {
 
     put("nothing of use");
     await epp.process.until("the complaint", () =>
-      epp.process.stderr.includes("client authorities: the new ones are not usable, the old ones stay in use"),
+      epp.process.stderr.includes("client authorities: the new authorities cannot be used; the old ones stay in use"),
     );
     expect(await admitted(epp.port, first.client)).toBe(true);
     put(second.ca);

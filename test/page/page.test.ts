@@ -176,7 +176,7 @@ describe("the page, in Chromium", () => {
   it("shows a backlog as soon as there is one, and nothing of it without", async () => {
     const backlog: BacklogPicture = {
       ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },
-      because: "D 0.292 is not above B 0.35, with 17 of our own running",
+      because: "D 0.292 is not above B 0.35; 17 of the running requests are from this dispatcher",
     };
     let shown: BacklogPicture | undefined;
     const admin = await startAdmin({
@@ -202,7 +202,7 @@ describe("the page, in Chromium", () => {
       await row.waitFor();
       expect(await row.locator("td").allTextContents()).toEqual([
         ...["118", "24", "18", "25.0 s", "closed"],
-        "D 0.292 is not above B 0.35, with 17 of our own running",
+        "D 0.292 is not above B 0.35; 17 of the running requests are from this dispatcher",
       ]);
     } finally {
       await admin.close();

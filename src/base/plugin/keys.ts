@@ -56,6 +56,19 @@ export const COLD_USE_ORDER = columnKey("cold-use-order");
 /** 1 for the candidate the request's session is bound to, else 0. Written by `session-affinity-producer`. */
 export const SESSION_BOUND = columnKey("session-bound");
 
+/**
+ * Where a candidate runs: numbers that are equal for equal places within one decision; 0 = unknown. Written by
+ * `topology-extractor`.
+ */
+export const TOPOLOGY_HOST = columnKey("topology-host");
+export const TOPOLOGY_RACK = columnKey("topology-rack");
+export const TOPOLOGY_ZONE = columnKey("topology-zone");
+export const TOPOLOGY_REGION = columnKey("topology-region");
+/** Images, sounds and videos of the request that a candidate has probably encoded. Written by `mm-embeddings-cache-producer`. */
+export const MEDIA_MATCHED_ITEMS = columnKey("media-matched-items");
+/** Those of the request, the same for every candidate. Written by `mm-embeddings-cache-producer`. */
+export const MEDIA_TOTAL_ITEMS = columnKey("media-total-items");
+
 /** The session a request belongs to. Written by `session-id-producer`. */
 export const SESSION_ID = attributeKey<string>("session-id");
 /** The prompt as tokens. Written by `token-producer`. */

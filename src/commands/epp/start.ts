@@ -32,6 +32,7 @@ import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
 import { viewsOf } from "../../wires/admin/core-views.ts";
+import { coreFeed } from "../../wires/admin/page/core-feed.ts";
 import { inspectorProfiler } from "../../wires/admin/profiler.ts";
 import { startAdmin } from "../../wires/admin/server.ts";
 import { countStreams, showExtProc } from "../../wires/extproc/extproc-metrics.ts";
@@ -40,6 +41,7 @@ import { Notices } from "../../wires/extproc/notices.ts";
 import { processHandler } from "../../wires/extproc/session.ts";
 import type { WireOptions } from "../../wires/extproc/wire-options.ts";
 import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
+import type { FlagSetting } from "../common/flag-settings.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
@@ -100,6 +102,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
   readonly explain: ExplainSettings;
+  /** Every flag with its origin, for the page. */
+  readonly shown: readonly FlagSetting[];
   /** For the log, which does not exist yet when the flags are read. */
   readonly warnings: readonly string[];
 }
@@ -212,11 +216,20 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     await warmUp(clock, config);
+    const unready = (): string | undefined => readiness.unready();
+    const views = viewsOf(core, settings.poolName, unready);
+    const feed = coreFeed(core, {
+      ...{ kind: "epp", name: settings.poolName, unready, find: views.find, warnings: settings.warnings },
+      phase: () => (state.draining ? "draining" : state.started ? "serving" : "starting"),
+      settings: () => settings.shown,
+    });
+    stops.push(feed.stop);
     const admin = await startAdmin({
       host,
       port: settings.metricsPort,
       clock,
-      views: viewsOf(core, settings.poolName, () => readiness.unready()),
+      views,
+      feed: feed.source,
       authorize: authorizeOf(settings, pool, clock, log),
       tls: tls.metrics,
       profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
@@ -237,6 +250,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       async drain() {
         // The picker still serves new streams: Envoy needs time to learn that it must send them elsewhere (epp-protocol 15.4).
         state.draining = true;
+        core.watch.events.add("drain-began", "", "the process has got its signal to end");
         processor.drain();
         scaler?.drain();
         // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.

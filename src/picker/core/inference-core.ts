@@ -30,15 +30,20 @@ import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { missingReason } from "../scheduling/unprepared.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
 import { Queues } from "./queues.ts";
+import { watchPool } from "./watch/pool-watch.ts";
+import { TrafficWatch } from "./watch/traffic-watch.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -57,6 +62,8 @@ export class InferenceCore {
   readonly endpoints: EndpointRegistry;
   readonly endpointsView: EndpointsView;
   readonly records = new DecisionRecords();
+  /** What the page shows of the traffic. */
+  readonly watch: TrafficWatch;
   readonly budget: ByteBudget;
   readonly models: ModelResolver;
   /** The bytes per token of each model, learned from answers; undefined where 4 bytes count as one token. */
@@ -66,6 +73,7 @@ export class InferenceCore {
   readonly #scheduler: Scheduler;
   readonly #calls: PluginCalls;
   #inForce: InForce;
+  #configured: { readonly config: EffectiveConfig; readonly since: number };
   readonly #queueing: ModelQueueing;
   #closed = false;
   #tells = false;
@@ -79,6 +87,7 @@ export class InferenceCore {
     this.#options = options;
     this.clock = clock;
     this.random = random;
+    this.watch = new TrafficWatch(clock, this.records.capacity);
     this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.budget = new ByteBudget(options.bodies);
@@ -102,9 +111,11 @@ export class InferenceCore {
           "too many endpoints: this one is left out",
         ),
     });
+    watchPool(this.endpoints, this.watch.endpoints, this.watch.events, clock);
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);
     this.#queueing = new ModelQueueing(this.models, log);
     this.#inForce = this.#make(config, undefined);
+    this.#configured = { config, since: clock.wall() };
     this.#scheduler = new Scheduler({
       plan: this.#inForce.plan,
       clock,
@@ -113,7 +124,7 @@ export class InferenceCore {
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
       maxEndpoints: options.maxEndpoints,
-      hooks: schedulerHooks(this.metrics, this.#log, names),
+      hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
@@ -150,6 +161,7 @@ export class InferenceCore {
     this.registry.onRender(() => {
       this.#queues.show();
       showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
+      countMedia(this.metrics, this.#inForce.instances.list());
       refreshBudget();
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
@@ -176,6 +188,7 @@ export class InferenceCore {
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
+      observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
       log: options.requestLog,
       quotas: options.quotas,
@@ -199,13 +212,15 @@ export class InferenceCore {
     return new Preparation({
       clock: this.clock,
       preparers: () => this.#scheduler.preparers,
-      onFailed: ({ name }, error) =>
+      onFailed: ({ name, type }, error) => {
+        this.metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
         this.#log.log(
           "error",
           `prepare ${name}`,
           { err: error, plugin: name },
           "a producer prepared nothing for a request; the request continued without its data",
-        ),
+        );
+      },
     });
   }
 
@@ -237,6 +252,11 @@ export class InferenceCore {
   /** Refuses the requests that wait in queues, and those that would from now on. */
   refuseQueued(): void {
     this.#queues.close();
+  }
+
+  /** The configuration in force, since when in wall-clock milliseconds, and its plan. */
+  get configured(): { readonly config: EffectiveConfig; readonly since: number; readonly plan: SchedulingPlan } {
+    return { ...this.#configured, plan: this.#inForce.plan };
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -310,6 +330,7 @@ export class InferenceCore {
     const { instances } = this.#inForce;
     const next = this.#make(config, keep ? instances : undefined);
     this.#inForce = next;
+    this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();

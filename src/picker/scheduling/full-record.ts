@@ -110,12 +110,22 @@ export class FullCapture {
         inFlight: this.#loads[at]!,
         // Each scrape replaces the whole object, so this one does not change.
         metrics: endpoint.metrics,
+        ...furtherOf(endpoint),
         droppedBy: this.dropped.of(run?.profile.name ?? "", endpoint),
         total: place === undefined ? Number.NaN : run!.totals[place]!,
         scores: place === undefined ? [] : run!.scores.map((scores) => scores[place]!),
       };
     });
   }
+}
+
+/** The attributes change in place, so a record needs a copy. */
+function furtherOf({ attributes, listedModels, node }: Endpoint): Partial<RecordedEndpoint> {
+  return {
+    ...(attributes === undefined || attributes.size === 0 ? {} : { attributes: new Map(attributes) }),
+    ...(listedModels === undefined ? {} : { listedModels }),
+    ...(node === undefined ? {} : { node }),
+  };
 }
 
 /** Returns every value of one request header, shortened. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import type { RecordedFilter, SchedulingResult, SideLoad } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
@@ -288,8 +288,10 @@ export class Scheduler {
     const sideLoads = others.map((other): SideLoad => {
       return { endpoint: other.endpoints[0]!, uncachedTokens: tokensToCompute(request, other.run, figures) };
     });
+    const { primaryPort } = this.#plan.handler!.plugin;
+    const via = primaryPort === undefined ? undefined : hostPort(listed[0]!.address, primaryPort);
     const profiles = new Map([[run.profile.name, listed], ...others.map((o) => [o.profile, o.endpoints] as const)]);
-    return { ...result, profiles, sideLoads };
+    return { ...result, profiles, sideLoads, ...(via === undefined ? {} : { via }) };
   }
 
   /** Returns the totals of the candidates that passed the filters; undefined without a scorer (epp-protocol 3.6). */

@@ -140,8 +140,7 @@ export async function redisConnectionOf(
   for (const which of ["ca", "cert", "key"] as const)
     if (paths[which] !== undefined && !secure)
       findings.refuse(document, [TLS_FIELD[which]], "needs TLS: use a rediss:// url");
-  if (url === undefined)
-    findings.refuse(document, ["url"], "is missing, and the environment has no REDIS_URL to take instead");
+  if (url === undefined) findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));
   const tls = await readTlsFiles(
     { ca: absolute(paths.ca), cert: absolute(paths.cert), key: absolute(paths.key) },

@@ -143,7 +143,7 @@ describe("headers that cannot go out are left out, the request goes", () => {
       '"Host" is not the message\'s to set',
       '"Content-Length" is not the message\'s to set',
       '"Expect" is not the message\'s to set',
-      '"bad name" is no header name',
+      '"bad name" is not a header name',
     ]);
   });
 

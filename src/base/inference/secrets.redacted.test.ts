@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { redacted } from "./factory.ts";
+import { redacted } from "./secrets.ts";
 
 it("keeps passwords, tokens and users of URLs out of logs, at every depth and in JSON text (A-85)", () => {
   const shown = JSON.stringify(

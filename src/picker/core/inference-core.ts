@@ -38,6 +38,7 @@ import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, scheduler
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { KvEventMetrics } from "./kv-event-metrics.ts";
 import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
@@ -77,6 +78,7 @@ export class InferenceCore {
   readonly #queueing: ModelQueueing;
   #closed = false;
   #tells = false;
+  readonly #kvEvents: KvEventMetrics;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
@@ -127,6 +129,8 @@ export class InferenceCore {
       hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
+    this.#kvEvents = new KvEventMetrics(this.registry);
+    this.#kvEvents.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
@@ -166,6 +170,7 @@ export class InferenceCore {
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
+      this.#kvEvents.show(this.#scheduler.plan);
     });
     this.#services = {
       clock,
@@ -332,6 +337,7 @@ export class InferenceCore {
     this.#inForce = next;
     this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
+    this.#kvEvents.watch(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();

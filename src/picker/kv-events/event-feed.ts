@@ -45,6 +45,8 @@ export interface PublisherState {
   readonly missed: number;
   readonly restarts: number;
   readonly state: string;
+  /** Messages that wait for the end of a replay. */
+  readonly held: number;
   /** Faults by kind. */
   readonly faults: ReadonlyMap<SocketFault, number>;
 }
@@ -92,7 +94,7 @@ export class EventFeed {
     if (this.#central !== undefined) all.push(this.#centralState);
     return all.map(({ pod, messages, reconnections, faults, stream }) => ({
       ...{ pod, messages, reconnections, faults },
-      ...{ missed: stream.gaps, restarts: stream.restarts, state: stream.state },
+      ...{ missed: stream.gaps, restarts: stream.restarts, state: stream.state, held: stream.held },
     }));
   }
 

@@ -75,6 +75,11 @@ export class EventStream {
     return this.#restarts;
   }
 
+  /** Messages that wait for the end of a replay. */
+  get held(): number {
+    return this.#held.length;
+  }
+
   get state(): State {
     return this.#state;
   }

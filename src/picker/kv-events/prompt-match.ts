@@ -115,9 +115,10 @@ export class PromptMatch {
     const media = mediaOf(prompt.tokenized, at);
     chain.begin(prompt.model);
     index.begin(endpoints, count);
+    const hasExtras = media.length > 0 || prompt.cacheSalt !== "";
     let end = size;
     for (; end <= tokens.length; end += size) {
-      this.#mixExtras(prompt, media, end - size, end);
+      if (hasExtras) this.#mixExtras(prompt, media, end - size, end);
       chain.add(tokens, end - size, end);
       if (!index.extend(chain.low, chain.high)) break;
     }

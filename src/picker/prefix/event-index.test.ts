@@ -74,6 +74,23 @@ describe("EventIndex", () => {
     expect(index.blocks).toBe(1);
   });
 
+  it("an engine that gives equal tokens several hashes harms only what is known of itself", () => {
+    const index = made(100_000);
+    const random = new SeededRandom(9);
+    for (let n = 0; n < 50; n++) add(index, 1, n);
+    for (let i = 0; i < 20_000; i++) {
+      const hash = random.below(300);
+      // Few keys for many hashes, and a key that changes.
+      if (random.below(2) === 0) index.add(0, 0, 0, hash, 1, random.below(40), 5);
+      else index.remove(0, 0, 0, hash, 1);
+    }
+    expect(matched(index, Array.from({ length: 50 }, (_, n) => n), [0, 1])).toEqual([0, 50]);
+    index.clear(0);
+    while (index.sweep(7)) {}
+    expect(index.size).toBe(50);
+    expect(index.blocks).toBe(50);
+  });
+
   it("the best tier of a block counts", () => {
     const index = made();
     for (const n of [0, 1, 2]) add(index, 0, n, 0, 1);

@@ -24,18 +24,21 @@ export interface Matches {
  * block counts for an endpoint when one of its sources has it, and all before it.
  *
  * An engine names a block by a hash of its own, and Sluice by the key of the tokens (`TokenChain`). Announcements are counted, so
- * that a block stays until each of them is taken back.
+ * that a block stays until each of them is taken back. Engines give equal tokens one hash. One that does not loses such blocks too
+ * early.
  *
- * Memory: a pair of source and block takes 18 to 37 bytes, and a distinct block 20 to 48 in addition on each tier, once for all
- * sources. Where two of three blocks have one holder, as in bench/kv-events.ts, these are 40 bytes a pair.
+ * Memory: a pair of source and block takes 20 to 25 bytes, and a distinct block 20 to 48 in addition on each tier, once for all
+ * sources. bench/kv-events.ts prints the bytes a pair of a usual pool, about 40.
  *
  * Bounds: at most `maxPairs` pairs. When they are reached, a source with more than its equal share loses blocks of its own, in no
  * order, and else the source with the most. So a publisher that announces without end takes no room from others.
  */
 export class EventIndex {
   readonly #weights: readonly number[];
-  /** Tiers, the highest weight first. */
-  readonly #order: readonly number[];
+  /** All tiers, the highest weight first. */
+  readonly #byWeight: readonly number[];
+  /** Those of them that ever had a block. */
+  #order: readonly number[] = [];
   readonly #maxPairs: number;
   readonly #key: number;
   readonly #tiers: (ShardedHolders | undefined)[] = [];
@@ -53,7 +56,11 @@ export class EventIndex {
   /** Blocks since the sets of a match last changed. */
   #run = 0;
   // The sets of a match, by word of lanes.
+  #words = 1;
+  /** The only tier; -1 = there are several, or none. */
+  #only = -1;
   #alive = new Uint32Array(1);
+  #gone = new Uint32Array(1);
   #best: Uint32Array[] = [];
   #next: Uint32Array[] = [];
   /** By lane; zeros between matches. */
@@ -63,7 +70,7 @@ export class EventIndex {
 
   constructor({ weights, maxPairs, key }: EventIndexOptions) {
     this.#weights = weights;
-    this.#order = weights.map((_, tier) => tier).sort((a, b) => weights[b]! - weights[a]! || a - b);
+    this.#byWeight = weights.map((_, tier) => tier).sort((a, b) => weights[b]! - weights[a]! || a - b);
     this.#maxPairs = maxPairs;
     this.#key = key;
     for (let i = 0; i < weights.length; i++) {
@@ -120,8 +127,7 @@ export class EventIndex {
       blocks = new EngineBlocks(this.#key);
       this.#blocks[lane] = blocks;
     }
-    this.#tiers[tier] ??= new ShardedHolders();
-    const holders = this.#tiers[tier];
+    const holders = this.#tiers[tier] ?? this.#openTier(tier);
     const row = blocks.find(low, high, tier);
     if (row >= 0) {
       blocks.refer(row);
@@ -209,9 +215,11 @@ export class EventIndex {
    */
   begin(endpoints: readonly { readonly slot: number }[], count: number): void {
     const words = (this.#lanes.highest >>> 5) + 1;
+    this.#words = words;
     this.#reach(words);
     this.#alive.fill(0, 0, words);
-    for (const best of this.#best) best.fill(0, 0, words);
+    this.#only = this.#order.length === 1 ? this.#order[0]! : -1;
+    if (this.#only < 0) for (const best of this.#best) best.fill(0, 0, words);
     this.#run = 0;
     for (let i = 0; i < count; i++)
       for (const lane of this.#lanes.of(endpoints[i]!.slot)) this.#alive[lane >>> 5]! |= 1 << (lane & 31);
@@ -222,7 +230,8 @@ export class EventIndex {
    * @returns whether any candidate has it, and all before it
    */
   extend(low: number, high: number): boolean {
-    const words = (this.#lanes.highest >>> 5) + 1;
+    if (this.#only >= 0) return this.#extendOne(low, high, this.#tiers[this.#only]!);
+    const words = this.#words;
     const change = this.#holdersOf(low, high, words);
     if ((change & 1) !== 0) {
       // Other holders than those of the run so far.
@@ -236,13 +245,26 @@ export class EventIndex {
     return true;
   }
 
+  /** The usual case, one tier: lanes are credited when they end. */
+  #extendOne(low: number, high: number, holders: ShardedHolders): boolean {
+    const entry = holders.find(low, high);
+    if (entry < 0) return false;
+    const words = this.#words;
+    const change = holders.narrow(entry, this.#alive, this.#gone, words);
+    if ((change & 2) !== 0 && this.#run > 0) this.#creditSet(this.#gone, words, this.#run, this.#weights[this.#only]!);
+    if ((change & 1) === 0) return false;
+    this.#run++;
+    return true;
+  }
+
   /**
    * Adds the leading blocks of the prompt to what `out` holds, for endpoints[i] at i.
    * @param endpoints as for `begin`
    * @param factor by which both figures are multiplied
    */
   finish(endpoints: readonly { readonly slot: number }[], count: number, out: Matches, factor = 1): void {
-    this.#credit((this.#lanes.highest >>> 5) + 1);
+    if (this.#only < 0) this.#credit(this.#words);
+    else if (this.#run > 0) this.#creditSet(this.#alive, this.#words, this.#run, this.#weights[this.#only]!);
     const weights = this.#laneWeights;
     const blocks = this.#laneBlocks;
     for (let i = 0; i < count; i++) {
@@ -291,19 +313,26 @@ export class EventIndex {
     const blocks = this.#run;
     this.#run = 0;
     if (blocks === 0) return;
-    for (const tier of this.#order) {
-      const weight = blocks * this.#weights[tier]!;
-      const best = this.#best[tier]!;
-      for (let word = 0; word < words; word++) {
-        let bits = best[word]!;
-        while (bits !== 0) {
-          const top = 31 - Math.clz32(bits);
-          this.#laneWeights[word * 32 + top]! += weight;
-          this.#laneBlocks[word * 32 + top]! += blocks;
-          bits ^= 1 << top;
-        }
+    for (const tier of this.#order) this.#creditSet(this.#best[tier]!, words, blocks, this.#weights[tier]!);
+  }
+
+  #creditSet(set: Uint32Array, words: number, blocks: number, weight: number): void {
+    for (let word = 0; word < words; word++) {
+      let bits = set[word]!;
+      while (bits !== 0) {
+        const top = 31 - Math.clz32(bits);
+        this.#laneWeights[word * 32 + top]! += weight * blocks;
+        this.#laneBlocks[word * 32 + top]! += blocks;
+        bits ^= 1 << top;
       }
     }
+  }
+
+  #openTier(tier: number): ShardedHolders {
+    const holders = new ShardedHolders();
+    this.#tiers[tier] = holders;
+    this.#order = this.#byWeight.filter((one) => this.#tiers[one] !== undefined);
+    return holders;
   }
 
   #makeRoom(lane: number, blocks: EngineBlocks): void {
@@ -333,6 +362,7 @@ export class EventIndex {
   #reach(words: number): void {
     if (words <= this.#alive.length) return;
     this.#alive = new Uint32Array(words);
+    this.#gone = new Uint32Array(words);
     this.#best = this.#best.map(() => new Uint32Array(words));
     this.#next = this.#next.map(() => new Uint32Array(words));
     this.#laneWeights = new Float64Array(32 * words);

@@ -111,8 +111,9 @@ export class HolderTable {
     return found;
   }
 
-  /** Removes `slot` from the holders of an entry; without a holder the entry is freed. */
+  /** Removes `slot` from the holders of an entry; without a holder the entry is freed. A free entry stays as it is. */
   release(entry: number, slot: number): void {
+    if (this.#entries[STRIDE * entry + NEXT]! < 0) return;
     const holder = this.#entries[STRIDE * entry + HOLDER]!;
     if (holder >= 0) {
       if (holder === slot) this.#delete(entry);

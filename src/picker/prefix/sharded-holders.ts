@@ -42,6 +42,11 @@ export class ShardedHolders {
     this.#tables[entry & (SHARDS - 1)]!.release(entry >>> SHARD_BITS, slot);
   }
 
+  /** As `HolderTable.narrow`. */
+  narrow(entry: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
+    return this.#tables[entry & (SHARDS - 1)]!.narrow(entry >>> SHARD_BITS, alive, gone, words);
+  }
+
   /** As `HolderTable.heldIn`. */
   heldIn(entry: number, word: number): number {
     return this.#tables[entry & (SHARDS - 1)]!.heldIn(entry >>> SHARD_BITS, word);

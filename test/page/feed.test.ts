@@ -70,7 +70,7 @@ describe("what the gateway tells its page", () => {
     const overview = await poll("the second of the last request is full", async () => {
       const now = await get<Overview>("/overview");
       const ended = Object.values(now.windows.all.requestsPerSecond).reduce((a, b) => a + b, 0);
-      return Math.round(ended * now.windows.all.seconds) >= 11 && now;
+      return Math.round(ended * now.windows.all.seconds) >= 11 ? now : undefined;
     });
     const page = (await ask(`${gateway.adminUrl}/metrics`)).text;
     const { requests, tokens, routed } = overview.totals;
@@ -156,7 +156,7 @@ describe("what the gateway tells its page", () => {
     writeFileSync(join(FOLDER, "config.yaml"), CONFIG.replace("weight: 3", "weight: 4"));
     const changed = await poll("the change is told", async () => {
       const now = await get<ConfigFeed>("/config");
-      return now.reloads.length > 0 && now;
+      return now.reloads.length > 0 ? now : undefined;
     });
     expect(changed.reloads[0]).toMatchObject({ result: "applied" });
     expect(changed.reloads[0]!.difference).toEqual([
@@ -167,7 +167,7 @@ describe("what the gateway tells its page", () => {
     writeFileSync(join(FOLDER, "config.yaml"), "nonsense: 1\n");
     const refused = await poll("the refusal is told", async () => {
       const now = await get<ConfigFeed>("/config");
-      return now.reloads[0]?.result === "refused" && now;
+      return now.reloads[0]?.result === "refused" ? now : undefined;
     });
     expect(refused.reloads[0]!.problems).toContain("config.yaml:1");
     expect(refused.picker!.hash).toBe(changed.picker!.hash);

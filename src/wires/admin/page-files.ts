@@ -64,7 +64,8 @@ let loaded: Promise<ReadonlyMap<string, PageFile>> | undefined;
 
 /** The files by path. A failed attempt is not kept: the next request tries again. */
 function pageFiles(): Promise<ReadonlyMap<string, PageFile>> {
-  const loading = (loaded ??= load());
+  loaded ??= load();
+  const loading = loaded;
   loading.catch(() => {
     if (loaded === loading) loaded = undefined;
   });

@@ -79,16 +79,9 @@ export function App() {
   const isStale = connection.state === "lost";
   return (
     <div class={isStale ? "shell stale" : "shell"}>
-      <a
-        class="skip"
-        href="#main"
-        onClick={(event) => {
-          event.preventDefault();
-          main.current?.focus();
-        }}
-      >
+      <button type="button" class="button skip" onClick={() => main.current?.focus()}>
         Skip to the contents
-      </a>
+      </button>
       <header class="top">
         <a class="brand" href={linkTo("overview")}>
           <Mark />

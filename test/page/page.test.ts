@@ -101,7 +101,7 @@ describe("the page of a gateway, in Chromium", () => {
     const page = await open("");
     for (let i = 0; i < 12; i++) expect((await send(`figures-${i}`)).status).toBe(200);
     const { text } = await ask(`${gateway.adminUrl}/metrics`);
-    const answered = metric(text, "sluice_exchanges_total", 'end="complete"');
+    const answered = metric(text, "sluice_exchanges_total", 'outcome="complete"');
     expect(answered).toBeGreaterThanOrEqual(12);
     await poll("the totals", async () => (await numberIn(page, '[data-total="answered"]')) === answered);
     const sums = [

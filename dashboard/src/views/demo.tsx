@@ -1,5 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
-import type { DemoPolicy, DemoPolicyFigures, DemoState } from "../../../src/wires/admin/feed/demo.ts";
+import type {
+  DemoPolicy,
+  DemoPolicyFigures,
+  DemoState,
+  PolicyOrder,
+  ServerOrder,
+  TrafficOrder,
+  WaveOrder,
+} from "../../../src/wires/admin/feed/demo.ts";
 import { ask, useAsked } from "../feed/ask.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, figure, percent, span } from "../format.ts";
@@ -23,8 +31,19 @@ const POLICIES: Readonly<
 };
 const CHOICES = (Object.keys(POLICIES) as DemoPolicy[]).map((name) => [name, POLICIES[name].text] as const);
 
+/** The orders that the demo takes, by the end of their routes. */
+interface Orders {
+  readonly server: ServerOrder;
+  readonly traffic: TrafficOrder;
+  readonly policy: PolicyOrder;
+  readonly wave: WaveOrder;
+}
+
+/** Gives an order. */
+type Give = <What extends keyof Orders>(what: What, body: Orders[What]) => void;
+
 /** Sends an order to the demo. The answer is its state afterwards. */
-const order = (what: string, body: object): Promise<DemoState> =>
+const order = (what: keyof Orders, body: Orders[keyof Orders]): Promise<DemoState> =>
   ask<DemoState>(`demo/${what}`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -37,7 +56,7 @@ export function DemoView() {
   const [answered, setAnswered] = useState<DemoState | undefined>(undefined);
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const state = [asked.data, answered].filter((one) => one !== undefined).sort((a, b) => b.at - a.at)[0];
-  const give = (what: string, body: object): void => {
+  const give: Give = (what, body) => {
     setProblem(undefined);
     order(what, body).then(setAnswered, (error: unknown) =>
       setProblem(error instanceof Error ? error.message : String(error)),
@@ -118,7 +137,7 @@ export function DemoView() {
 interface ControlProps {
   readonly state: DemoState;
   readonly isOff: boolean;
-  readonly give: (what: string, body: object) => void;
+  readonly give: Give;
 }
 
 interface CompareRow {

@@ -99,6 +99,11 @@ export function replayEdited(
   }
 }
 
+/** No configuration can write an infinite number: it is a default, which comes back when nothing is given. */
+function withoutInfinity(_name: string, value: unknown): unknown {
+  return value === "Infinity" || value === "-Infinity" ? undefined : value;
+}
+
 function described({ name, type, parameters }: PluginRow): PluginDescription {
   const definition: PluginDefinition | undefined = REGISTRY.get(type);
   if (definition === undefined)
@@ -107,7 +112,7 @@ function described({ name, type, parameters }: PluginRow): PluginDescription {
     );
   let given: unknown;
   try {
-    given = JSON.parse(parameters.trim() === "" ? "{}" : parameters);
+    given = JSON.parse(parameters.trim() === "" ? "{}" : parameters, withoutInfinity);
   } catch (error) {
     throw new Error(
       `the parameters of ${name} are not JSON: ${error instanceof Error ? error.message : String(error)}`,

@@ -126,7 +126,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "base/grpc",
   ],
   "wires/access": ["wires/proxy", "base/document"],
-  "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
+  "wires/admin": ["picker/core", "picker/decisions", "base/grpc", "base/process"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker

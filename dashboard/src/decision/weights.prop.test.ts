@@ -34,7 +34,7 @@ describe("the weights at which another candidate would have won", () => {
           }
           if (above !== undefined)
             expect(totalOf(above.weight + 1, above.id)).toBeGreaterThan(totalOf(above.weight + 1, pick));
-          if (below !== undefined && below.weight > 0)
+          if (below !== undefined && below.weight > 0.001)
             expect(totalOf(below.weight / 2, below.id)).toBeGreaterThan(totalOf(below.weight / 2, pick));
         });
       }),

@@ -23,7 +23,11 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
   return (
     <Panel
       title="Candidates"
-      note={isTried ? "totals at the weights that you try" : `the best come first; ${tied > 1 ? `${count(tied)} had the best total, and chance decided` : `picked by ${picker}`}`}
+      note={
+        isTried
+          ? "totals at the weights that you try"
+          : `the best come first; ${tied > 1 ? `${count(tied)} had the best total, and chance decided` : `picked by ${picker}`}`
+      }
     >
       <div class="inside weights">
         {scorers.map(({ scorer, weight }, at) => (
@@ -46,7 +50,8 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
         ))}
         {isTried && (
           <p class="tried" role="status">
-            At these weights <b>{order[0]?.id}</b> {order[0]?.id === candidates[0]?.id ? "stays the pick" : "would have been the pick"}.{" "}
+            At these weights <b>{order[0]?.id}</b>{" "}
+            {order[0]?.id === candidates[0]?.id ? "stays the pick" : "would have been the pick"}.{" "}
             <button type="button" class="button" onClick={() => setTried(recorded)}>
               Recorded weights
             </button>
@@ -94,7 +99,10 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                 </th>
                 <td class="stack-cell">
                   <StackedBar
-                    parts={scorers.map(({ scorer }, at) => ({ name: scorer, points: (candidate.scores[at] ?? 0) * (tried[at] ?? 0) }))}
+                    parts={scorers.map(({ scorer }, at) => ({
+                      name: scorer,
+                      points: (candidate.scores[at] ?? 0) * (tried[at] ?? 0),
+                    }))}
                     most={most}
                   />
                 </td>
@@ -102,7 +110,11 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                   <b>{points(candidate.now)}</b>
                 </td>
                 {candidate.scores.map((score, at) => (
-                  <td class="n" key={scorers[at]?.scorer} title={`${points(score)} × ${weightText(tried[at] ?? 0)} = ${points(score * (tried[at] ?? 0))}`}>
+                  <td
+                    class="n"
+                    key={scorers[at]?.scorer}
+                    title={`${points(score)} × ${weightText(tried[at] ?? 0)} = ${points(score * (tried[at] ?? 0))}`}
+                  >
                     {points(score)}
                   </td>
                 ))}
@@ -120,8 +132,17 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
   );
 }
 
-function PlaceBadge({ place, candidate, isTried }: { place: number; candidate: Pick<Candidate, "state">; isTried: boolean }) {
-  if (candidate.state !== "up") return <Badge tone={candidate.state === "down" ? "bad" : "warn"}>{candidate.state}</Badge>;
+function PlaceBadge({
+  place,
+  candidate,
+  isTried,
+}: {
+  place: number;
+  candidate: Pick<Candidate, "state">;
+  isTried: boolean;
+}) {
+  if (candidate.state !== "up")
+    return <Badge tone={candidate.state === "down" ? "bad" : "warn"}>{candidate.state}</Badge>;
   if (place === 0) return <Badge tone="ours">{isTried ? "would be picked" : "picked"}</Badge>;
   return place === 1 ? <Badge>runner-up</Badge> : null;
 }

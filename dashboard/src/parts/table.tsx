@@ -50,7 +50,9 @@ export function Table<Row>(props: TableProps<Row>) {
 
   const sorted = sortedRows(rows, columns, order);
   const first = isLong ? Math.max(0, Math.floor(view.top / view.row) - OVERSCAN) : 0;
-  const last = isLong ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN) : sorted.length;
+  const last = isLong
+    ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN)
+    : sorted.length;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
     <section class={isLong ? "scroll tall" : "scroll"} ref={box} aria-label={label} tabIndex={0}>
@@ -105,7 +107,7 @@ export function Table<Row>(props: TableProps<Row>) {
 
 function Spacer({ height }: { height: number }) {
   return (
-    <tr class="spacer" aria-hidden="true">
+    <tr class="spacer">
       <td style={{ height: `${height}px` }} />
     </tr>
   );

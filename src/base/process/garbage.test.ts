@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { fixedLimit } from "../../../test/support/poll.ts";
+import { fixedLimit } from "../../../test/support/slowness.ts";
 
 /** Fills the young generation with objects that live for some collections, and prints its MiB on the way. */
 const PROGRAM = `

@@ -39,7 +39,7 @@ const AT_A_TIME = 16;
 /** Milliseconds after which a rehearsal that does not end is given up; it takes a tenth of a second. */
 const PATIENCE = 2000;
 
-/** HPACK (RFC 7541, section 6 and appendix A): `:method: POST`, `:scheme: http`, names by number, kept and indexed fields. */
+/** HPACK (RFC 7541, section 6): `:method: POST`, `:scheme: http`, names by number, kept and indexed fields. */
 const POST_OVER_HTTP = [0x83, 0x86];
 const PATH = 0x04;
 const AUTHORITY = 0x01;

@@ -21,7 +21,7 @@ import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
 import { commandMarkdown } from "./command-text.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
-import { gatesReference, pluginsReference } from "./plugin-reference.ts";
+import { dispatchFilesReference, gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -181,6 +181,7 @@ function flagsReference(): string {
 }
 
 const PAGES: Readonly<Record<string, () => string>> = {
+  "dispatch-files.md": dispatchFilesReference,
   "errors.md": errorsReference,
   "flags.md": flagsReference,
   "gates.md": gatesReference,

@@ -89,6 +89,11 @@ export interface DecisionRecord {
   readonly scorers: readonly RecordedScorer[];
   /** Plugins that failed and were left out, by instance name, at most eight; empty when none did. */
   readonly failed: readonly string[];
+  /**
+   * Producers whose data was not there in time, or for which too many requests waited, by instance name, at most eight. The
+   * decision did without their data. Undefined when there were none.
+   */
+  readonly late?: readonly string[] | undefined;
   /** The best eight in the picker's order; the first is the pick. Empty when the request was refused. */
   readonly top: readonly RecordedCandidate[];
   /** How many candidates shared the best total, the pick included: above 1 chance decided. */
@@ -168,9 +173,9 @@ export interface FullRecord {
   readonly columns: Readonly<Record<string, readonly number[]>>;
   /**
    * The same for request attributes. Only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
-   * the client's.
+   * the client's. Null: no producer wrote it.
    */
-  readonly attributes: Readonly<Record<string, number | boolean>>;
+  readonly attributes: Readonly<Record<string, number | boolean | null>>;
 }
 
 /** Load that a request puts on an endpoint besides the one that answers it. */

@@ -127,6 +127,11 @@ export interface Producer {
    * them until the end of the answer instead of its first byte (scheduling 3.12).
    */
   readonly estimatesOutput?: boolean;
+  /**
+   * The endpoint is in the pool. Called for each endpoint once the picker has started, and again after a reload of the
+   * configuration.
+   */
+  endpointAdded?(endpoint: Endpoint): void;
   /** As of `RequestHook`: called after `routed`, in the same stretch. A producer may tell the model server what it knows. */
   preRequest?(context: PreRequestContext): void;
   /** The endpoint has left the pool. The producer forgets it. */

@@ -44,6 +44,11 @@ export const PREFIX_TOTAL_BLOCKS = columnKey("prefix-total-blocks");
  */
 export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
 /**
+ * Leading prompt blocks that a candidate holds by its own word, on any tier and without weights. Written by
+ * `precise-prefix-cache-producer`.
+ */
+export const PREFIX_CACHED_BLOCKS = columnKey("prefix-cached-blocks");
+/**
  * When a candidate last took a prompt that no endpoint had cached: 0 = never, else its place among all that did, 1 = longest
  * ago. Written by `no-hit-lru-producer`.
  */
@@ -81,4 +86,18 @@ export interface TokenizedPrompt {
    * Absent = each number is a token.
    */
   readonly units?: number;
+  /** Images, films and sounds, in the order of their places. Absent = none, or the backend knows no places. */
+  readonly media?: readonly MediaSpan[];
+}
+
+/** The place of an image, a film or a sound among the tokens of a prompt. `tokens` holds made-up tokens there. */
+export interface MediaSpan {
+  /** Which prompt. */
+  readonly prompt: number;
+  /** The first token of the prompt that stands for it. */
+  readonly offset: number;
+  /** The tokens that the engine sees there. */
+  readonly tokens: Uint32Array;
+  /** The engine's hash of its content. */
+  readonly hash: string;
 }

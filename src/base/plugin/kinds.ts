@@ -16,6 +16,7 @@ import type {
 import type { RequestHook, RequestParser } from "./exchange-kinds.ts";
 import type { FairnessPolicy, OrderingPolicy, SaturationDetector, UsageLimitPolicy } from "./flow-kinds.ts";
 import type { DataKey } from "./keys.ts";
+import type { StartTokenizers } from "./tokenizers.ts";
 
 export type * from "./decision-kinds.ts";
 export type * from "./exchange-kinds.ts";
@@ -34,6 +35,8 @@ export interface PluginContext {
    * @throws SluiceError PLUGIN_UNKNOWN when there is none of that name and kind
    */
   plugin<K extends PluginKind>(name: string, kind: K): PluginKinds[K];
+  /** Starts tokenizers in threads; absent in a process without them. For the plugins of Sluice itself. */
+  readonly startTokenizers?: StartTokenizers | undefined;
 }
 
 /** Finds endpoints; made and run by `picker/core`. */

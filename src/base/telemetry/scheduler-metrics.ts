@@ -41,6 +41,12 @@ export const SCHEDULER_METRICS = {
     help: "Calls of plugins that threw; the decision went on without the plugin, unless it was a picker or a profile handler.",
     labels: ["extension_point", "plugin_type", "plugin_name"],
   },
+  preparationsMissedTotal: {
+    type: "counter",
+    name: "sluice_preparations_missed_total",
+    help: "Decisions without the data of a producer: it came too late, too many requests waited for it, or it failed.",
+    labels: ["plugin_type", "plugin_name", "reason"],
+  },
   pluginDataScopeViolationsTotal: {
     type: "counter",
     name: "llm_d_epp_plugin_data_scope_violations_total",

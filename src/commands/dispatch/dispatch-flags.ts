@@ -3,10 +3,11 @@ import { type DispatchOptions, loadDispatchOptions } from "../../async/dispatch/
 import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../async/gates/builtin-gates.ts";
 import type { GateCheck } from "../../async/gates/check-gate.ts";
-import { redacted } from "../../async/gates/factory.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { redacted } from "../../base/inference/secrets.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
+import type { FlagSetting } from "../common/flag-settings.ts";
 import { type FlagRow, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
 import { loggingOf } from "../common/log-flags.ts";
 import { legacyTransport } from "./dispatch-legacy.ts";
@@ -22,6 +23,8 @@ export interface DispatchCommandLine {
   readonly warnings: readonly string[];
   /** Every flag by name with the value in force, for the log; without secrets. */
   readonly flags: Readonly<Record<string, string>>;
+  /** Every flag with the origin of its value, for the page. */
+  readonly settings: readonly FlagSetting[];
 }
 
 /**
@@ -96,6 +99,7 @@ export async function dispatchOptionsOf(
   });
   return {
     options: loaded.options,
+    settings: settings.entries(env),
     flags: shownFlags(replaced ? { ...values, transport: transport.name } : values),
     warnings: [
       ...settings.warnings,

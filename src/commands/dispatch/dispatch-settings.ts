@@ -7,6 +7,7 @@ import { isHttpUrl } from "../../async/dispatch/config/fields.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { type FlagSetting, flagSettings } from "../common/flag-settings.ts";
 import { checkInert, type FlagRow, type FlagValues, MAX_DURATION, type ParsedFlags } from "../common/go-flags.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
@@ -118,6 +119,13 @@ export class DispatchSettings {
         "FLAG_CONFLICT",
         `${this.nameOf("prometheus-url")} must be an absolute URL such as http://prometheus:9090`,
       );
+  }
+
+  /** Every flag with the origin of its value, without secrets. */
+  entries(env: Readonly<Record<string, string | undefined>>): readonly FlagSetting[] {
+    return flagSettings(ALL_FLAGS, { values: this.values, explicit: this.#explicit }, env, (flag) =>
+      this.file !== undefined && this.given.has(flag) ? this.nameOf(flag as keyof DispatchValues) : undefined,
+    );
   }
 
   get bindAddress(): string {

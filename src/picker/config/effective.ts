@@ -1,3 +1,4 @@
+import type { Document } from "../../base/document/document.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
@@ -66,6 +67,9 @@ export interface EffectiveFlowControl {
 export interface EffectiveConfig {
   /** The file or flag of the configuration. */
   readonly source: string;
+  /** The file as it was read, and the release whose defaults count in it. */
+  readonly document: Document;
+  readonly parity: Parity;
   /** The types that the configuration may name, with those of its modules. Default producers come from it. */
   readonly registry: PluginRegistry;
   /** At least one. */

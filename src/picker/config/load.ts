@@ -152,6 +152,8 @@ class Loading {
     this.#warnOfPassedOver(table, bindings);
     const config: EffectiveConfig = {
       source: this.#document.file,
+      document: this.#document,
+      parity: this.#options.parity ?? "",
       registry: this.#registry,
       profiles,
       handler,

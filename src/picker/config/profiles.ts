@@ -68,7 +68,7 @@ export function readProfile(
       return;
     }
     if (members.some((member) => member.name === name))
-      into.push({ path, problem: `${where} lists ${name} twice; keep one and give it the weight meant` });
+      into.push({ path, problem: `${where} lists ${name} twice; keep one, with the right weight` });
     else if (definition.kind === "picker" && members.some((member) => member.definition.kind === "picker"))
       into.push({ path, problem: `${where} already has a registered picker plugin; keep one of them` });
     if (typeof weight === "number" && definition.kind !== "scorer")

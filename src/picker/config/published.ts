@@ -3,8 +3,6 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
 const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
-const KV_EVENTS =
-  "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
 
 /**
  * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
@@ -22,8 +20,6 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ["slo-request-tracker", SLO],
   ["slo-scorer", SLO],
   // the caches of engines
-  ["precise-prefix-cache-scorer", KV_EVENTS],
-  ["precise-prefix-cache-producer", KV_EVENTS],
   [
     "lmetric-scorer",
     "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
@@ -76,7 +72,7 @@ export function whyNoMore(type: string): string | undefined {
 }
 
 const IN_A_CACHE =
-  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed";
+  "belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest";
 const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
 const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
 

@@ -211,8 +211,9 @@ describe("the newest form of each", () => {
     expect(
       after.config.warnings.filter(
         (warning) =>
-          !/(by-label|pd-profile-handler|data-parallel-profile-handler|disagg-headers-handler) is/.test(warning) &&
-          /deprecated|no effect: (there|metrics)|wins/.test(warning),
+          !/(by-label|pd-profile-handler|data-parallel-profile-handler|disagg-headers-handler|precise-prefix-cache-scorer) is/.test(
+            warning,
+          ) && /deprecated|no effect: (there|metrics)|wins/.test(warning),
       ),
     ).toEqual([]);
     expect(after.envelope.apiVersion).toBe(

@@ -11,6 +11,7 @@ import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import { FLOW_RULES } from "../flowcontrol/rules.ts";
 import type { BandSettings, FlowControlSettings } from "../flowcontrol/settings.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
+import { startTokenizers } from "../tokenizers/start.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
 
 /** The parts made from one configuration. */
@@ -37,7 +38,7 @@ export interface InForceParts extends InstancesParts {
 
 /** Creates all plugins of a configuration. Throws the error of a plugin's creation; then no created plugin stays open. */
 export function makeInForce(config: EffectiveConfig, parts: InForceParts): InForce {
-  const instances = instancesOf(config, parts);
+  const instances = instancesOf(config, { startTokenizers, ...parts });
   try {
     return inForceOf(config, instances, parts);
   } catch (error) {

@@ -144,16 +144,17 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
 }
 
 /**
- * Starts scraping. Without a source, only endpoints that are down are tried again.
+ * Tells plugins of endpoints, and starts scraping. Without a source, only endpoints that are down are tried again.
  * @param tls undefined = no endpoint speaks TLS
  * @returns a function that stops the retries and the fetches of further pages; the core's own end stops the scraping
  */
 export function startMetrics(
-  core: Pick<InferenceCore, "clock" | "random" | "endpoints" | "metrics" | "start">,
+  core: Pick<InferenceCore, "clock" | "random" | "endpoints" | "metrics" | "start" | "tellPlugins">,
   { none, sidePages }: MetricsSettings,
   tls?: ServerTls | undefined,
 ): () => void {
   const stops: (() => void)[] = [];
+  core.tellPlugins();
   if (sidePages.length > 0) {
     const { clock, random, endpoints: registry, metrics } = core;
     const pages = new SidePages({

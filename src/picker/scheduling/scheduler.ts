@@ -128,6 +128,17 @@ export class Scheduler {
     else this.#runs = new ProfileRuns(plan, plan.handler, this.#columns, this.#options, this.#calls);
   }
 
+  /** Tells the plugins that an endpoint is in the pool. */
+  endpointAdded(endpoint: Endpoint): void {
+    for (const producer of this.#plan.producers) {
+      try {
+        refusePromise(producer.plugin.endpointAdded?.(endpoint));
+      } catch (error) {
+        this.#calls.failed("DataProducer", producer, error);
+      }
+    }
+  }
+
   /** Tells the plugins that an endpoint has left the pool. */
   endpointRemoved(endpoint: Endpoint): void {
     for (const producer of this.#plan.producers) {

@@ -68,7 +68,7 @@ const parameters = z
       .string("defaultEngine must be a text")
       .trim()
       .default(VLLM.name)
-      .describe("Engine of endpoints without that label, or with a value that is no engine's name."),
+      .describe("Engine of endpoints without that label, or with a value that names no engine."),
     engineConfigs: z
       .array(engineConfig, "engineConfigs must be a list")
       .max(MAX_ENGINES, `at most ${MAX_ENGINES} engines`)

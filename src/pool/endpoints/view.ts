@@ -104,6 +104,15 @@ export class EndpointsView {
     };
   }
 
+  /** Milliseconds after which metrics are not fresh. */
+  get staleness(): number {
+    return this.#staleness;
+  }
+
+  one(endpoint: PoolEndpoint): EndpointView {
+    return this.#endpoint(endpoint, this.#clock.now());
+  }
+
   aggregates(): PoolAggregates {
     const all = this.#registry.list();
     const ready = all.filter((endpoint) => this.#isReady(endpoint));

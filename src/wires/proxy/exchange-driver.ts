@@ -13,6 +13,7 @@ import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
+import type { StreamRest } from "./stream-rests.ts";
 import { UploadPace } from "./upload-pace.ts";
 import type { UpstreamRequest } from "./upstream/transport.ts";
 
@@ -69,7 +70,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   /** The answer to a request that breaks HTTP or stalls, once it is decided. */
   ownAnswer: BadRequest | undefined;
   #attempt: Attempt | undefined;
-  #eventStream = false;
+  /** Of an event stream. */
+  #rest: StreamRest | undefined;
   /** The exchange has received the end of the answer. */
   #told = false;
   /** The last bytes of the answer that went to the client; they show whether an event is complete. */
@@ -199,7 +201,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   requestSent(): void {
-    // Neither the driver nor the transport needs the body now, so its bytes are free while the driver waits for the answer.
+    // Nobody needs the body now, so its bytes are free while the driver waits for the answer.
     if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 
@@ -212,14 +214,18 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   answerChunk(chunk: Buffer): void {
-    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
+    const now = this.#in(0);
+    this.#client.deadline = now + this.#services.timers.responseIdle;
     if (this.#told) return;
     try {
       const out = this.#exchange!.responseBody(chunk, false);
       if (out.length === 0) return;
       this.#tail = out;
-      if (this.#client.write(out)) return;
-      this.#client.deadline = this.#in(this.#services.timers.clientStalled);
+      if (this.#client.write(out)) {
+        this.#rest?.passed(now);
+        return;
+      }
+      this.#client.deadline = now + this.#services.timers.clientStalled;
       this.#attempt!.pause();
     } catch (error) {
       this.#failed(error);
@@ -254,7 +260,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const bodyless = this.#head.method === "HEAD" || status === 204 || status === 304 || head.contentLength === 0;
     this.#phase = "answering";
     this.#client.deadline = this.#in(this.#services.timers.responseIdle);
-    this.#eventStream = head.eventStream;
+    if (head.eventStream) this.#rest = this.#services.rests.open(this.#attempt!);
     this.#forwarded = undefined;
     this.#exchange!.releaseBody();
     this.#told = bodyless;
@@ -287,7 +293,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     }
     this.#services.metrics?.interrupted();
     this.#close("interrupted");
-    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail, apiShapeOf(this.#head.path)));
+    if (this.#rest !== undefined) this.#client.write(lastEvent(this.#tail, detail, apiShapeOf(this.#head.path)));
     this.#client.cut();
   }
 
@@ -443,6 +449,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #close(cause: EndCause, rejection?: Rejection): void {
     if (this.#phase === "done") return;
     this.#phase = "done";
+    this.#rest?.end();
     this.#forwarded = undefined;
     this.#attempt?.cancel();
     this.#attempt = undefined;

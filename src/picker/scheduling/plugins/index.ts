@@ -41,6 +41,7 @@ import { maxScorePicker, randomPicker, roundRobinPicker, weightedRandomPicker } 
 import { approxPrefixCacheProducer } from "./prefix/approx-prefix-cache-producer.ts";
 import { noHitLruProducer, noHitLruScorer } from "./prefix/no-hit-lru.ts";
 import { p2pSourceProducer } from "./prefix/p2p-source-producer.ts";
+import { precisePrefixCacheProducer, precisePrefixCacheScorer } from "./prefix/precise-prefix-cache.ts";
 import { prefixCacheAffinityFilter, prefixCacheScorer } from "./prefix/prefix-cache-affinity.ts";
 import { headerProfileHandler, singleProfileHandler } from "./profile-handlers.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";
@@ -67,6 +68,8 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   noHitLruScorer,
   sessionAffinityScorer,
   approxPrefixCacheProducer,
+  precisePrefixCacheProducer,
+  precisePrefixCacheScorer,
   inflightLoadProducer,
   noHitLruProducer,
   sessionAffinityProducer,

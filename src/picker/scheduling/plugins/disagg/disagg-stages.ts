@@ -107,7 +107,7 @@ export class DisaggStages implements ProfileHandler {
       refusePromise(answer);
       return Boolean(answer);
     } catch (error) {
-      this.#log.log("error", stage, { err: error, stage }, `the ${stage} decider failed, which counts as a no`);
+      this.#log.log("error", stage, { err: error, stage }, `the ${stage} decider failed, so the stage does not run`);
       return false;
     }
   }

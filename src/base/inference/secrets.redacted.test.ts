@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { redacted } from "./factory.ts";
+import { redacted } from "./secrets.ts";
 
 it("keeps passwords, tokens and users of URLs out of logs, at every depth and in JSON text (A-85)", () => {
   const shown = JSON.stringify(
@@ -25,6 +25,7 @@ it("leaves what is no secret as it is: numbers, names of keys, files and variabl
   const plain = {
     limit: 3,
     tls: true,
+    maxTokens: 64,
     budget_key: "dispatch-gate-budget",
     password_env: "REDIS_PASSWORD",
     tls_key_file: "/etc/tls/key.pem",

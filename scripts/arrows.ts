@@ -32,6 +32,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/check-server": ["commands/common", "lab/check", "base/document"],
   "commands/config": [
     "commands/common",
+    "commands/dispatch",
     "wires/gateway",
     "picker/config",
     "picker/core",

@@ -102,6 +102,8 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/core",
     "picker/decisions",
     "picker/flowcontrol",
+    "picker/kv-events",
+    "picker/prefix",
     "picker/scheduling",
     "pool/endpoints",
     "base/document",

@@ -103,6 +103,8 @@ describe("worker threads that tokenize", () => {
     await expect(pool.tokens("m", jobOf(path, { secret: 1 }), never)).rejects.toThrow(
       /^no tokens for a request to m: the prompt is/,
     );
+    const unreadable = { ...jobOf(path, ""), body: Uint8Array.from(Buffer.from("secret")) };
+    await expect(pool.tokens("m", unreadable, never)).rejects.toThrow(/: an error of type SyntaxError$/);
     expect(await pool.tokens("m", jobOf(path, "x"), never)).toMatchObject({ count: 1 });
     expect(pool.state().resting).toHaveLength(1);
   });

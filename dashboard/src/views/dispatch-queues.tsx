@@ -78,7 +78,7 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
             { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
             { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
           ]}
-          {...{ window: WINDOW, say: count, events, version: series.version }}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
         <TimePlot
           title="Dispatch budget"

@@ -26,6 +26,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/keys",
     "commands/sim",
     "commands/simulate",
+    "commands/top",
     "base/process",
   ],
   "commands/check-server": ["commands/common", "lab/check", "base/document"],
@@ -88,6 +89,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/keys": ["commands/common", "wires/access", "base/document"],
   "commands/init": ["commands/common", "lab/check", "pool/discovery", "base/document"],
   "commands/sim": ["commands/common", "lab/simulator", "base/process"],
+  "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
   "commands/common": ["picker/core", "picker/exchange", "base/document"],
   // lab

@@ -19,6 +19,7 @@ import { initCommand } from "../src/commands/init/command.ts";
 import { keysCommand } from "../src/commands/keys/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
+import { topCommand } from "../src/commands/top/command.ts";
 import { commandMarkdown } from "./command-text.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
 import { gatesReference, pluginsReference } from "./plugin-reference.ts";
@@ -169,6 +170,7 @@ function flagsReference(): string {
     simCommand(),
     simulateCommand(),
     demoCommand(),
+    topCommand(),
     explainCommand(),
     validateCommand(),
     explainConfigCommand(),

@@ -33,6 +33,7 @@ import type { ResourceSettings } from "../../pool/resources/resource-settings.ts
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
 import { viewsOf } from "../../wires/admin/core-views.ts";
 import { coreFeed } from "../../wires/admin/page/core-feed.ts";
+import { prometheusHistory } from "../../wires/admin/page/history.ts";
 import { inspectorProfiler } from "../../wires/admin/profiler.ts";
 import { startAdmin } from "../../wires/admin/server.ts";
 import { countStreams, showExtProc } from "../../wires/extproc/extproc-metrics.ts";
@@ -101,6 +102,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly drainTimeout: number;
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
+  /** The address of a Prometheus, for longer spans on the page; undefined = none. */
+  readonly prometheus: string | undefined;
   readonly explain: ExplainSettings;
   /** Every flag with its origin, for the page. */
   readonly shown: readonly FlagSetting[];
@@ -218,7 +221,9 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await warmUp(clock, config);
     const unready = (): string | undefined => readiness.unready();
     const views = viewsOf(core, settings.poolName, unready);
+    const { prometheus } = settings;
     const feed = coreFeed(core, {
+      history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),
       ...{ kind: "epp", name: settings.poolName, unready, find: views.find, warnings: settings.warnings },
       phase: () => (state.draining ? "draining" : state.started ? "serving" : "starting"),
       settings: () => settings.shown,

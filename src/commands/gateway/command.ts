@@ -66,6 +66,7 @@ export function gatewayCommand(): Command {
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
+    .option("--prometheus <url>", "a Prometheus, from which the page reads spans above 15 minutes")
     .option(
       "--drain-timeout <duration>",
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",

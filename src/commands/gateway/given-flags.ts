@@ -42,6 +42,7 @@ export interface GatewayFlags
   readonly legacyCriticality: boolean;
   readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
+  readonly prometheus?: string;
   readonly drainTimeout: string;
 }
 
@@ -68,6 +69,7 @@ export async function givenSettings(
   take("drainTimeout", () => given.set("drain.timeout", durationOf(flags.drainTimeout, "--drain-timeout", 0)));
   take("admin", () => given.set("admin.address", parseListenAddress(flags.admin, "--admin")));
   take("scaler", () => given.set("scaler.address", parseListenAddress(flags.scaler!, "--scaler")));
+  take("prometheus", () => given.set("admin.prometheus", flags.prometheus));
   take("debugOpen", () => given.set("admin.open", flags.debugOpen));
   if (isGiven("configFile") || isGiven("profile")) {
     // Either flag chooses the configuration, so no key of the file does.

@@ -30,6 +30,7 @@ export const GATEWAY_KEYS = {
   },
   "drain.timeout": { flag: "--drain-timeout", change: "now" },
   "admin.address": { flag: "--admin", change: "restart" },
+  "admin.prometheus": { flag: "--prometheus", change: "restart" },
   "admin.open": { flag: "--debug-open", change: "now" },
   "scaler.address": { flag: "--scaler", change: "restart" },
   endpoints: { flag: "--endpoints", change: "now" },

@@ -78,6 +78,11 @@ const drain = section({
 const admin = section({
   address: address.prefault("127.0.0.1:19001").describe("The address of /metrics, /debug and the page."),
   open: z.boolean().default(false).describe("Let /debug and the page answer every client, not only loopback."),
+  prometheus: z
+    .string()
+    .max(2048)
+    .optional()
+    .describe("The address of a Prometheus, from which the page reads spans above 15 minutes; absent = none."),
 });
 
 const scaler = section({

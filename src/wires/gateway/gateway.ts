@@ -24,6 +24,7 @@ import { ModelSource } from "../../pool/resources/model-source.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { coreFeed } from "../admin/page/core-feed.ts";
+import { prometheusHistory } from "../admin/page/history.ts";
 import { startAdmin } from "../admin/server.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
@@ -165,7 +166,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     };
     let reload: GatewayReload | undefined;
     const views = viewsOf(core, "gateway", unready, options.backlog, limits);
+    const { prometheus } = options;
+    const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {
+      history,
       ...{ kind: "gateway", name: "gateway", unready, phase: () => phase, find: views.find },
       warnings: options.read?.warnings,
       settings: () =>

@@ -58,7 +58,7 @@ describe("the pictures of the page", () => {
       const row = page.locator("tbody tr", { hasText: "prefix" }).first();
       await row.getByRole("link").first().click();
       await page.locator("table.candidates tbody tr").nth(2).waitFor();
-      expect(await page.locator("table.candidates thead").textContent()).toContain("prefix-cache-scorer");
+      expect(await page.locator("table.candidates thead").textContent()).toContain("prefix-cache × 3");
       keep("page.png", await page.screenshot());
     } finally {
       await browser.close();

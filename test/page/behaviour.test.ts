@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { gzipSync } from "node:zlib";
+import axe from "axe-core";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startChromium } from "../support/chromium.ts";
@@ -10,7 +9,6 @@ import { fixedLimit } from "../support/slowness.ts";
 
 /** Bytes of all files of the page, gzipped. */
 const BUDGET = 120 * 1024;
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ROUTING_VIEWS = [
   ...["demo", "overview", "endpoints", "endpoints/default%2Fserver-1", "decisions", "decisions/42", "decisions/34"],
   ...["queues", "configuration"],
@@ -115,7 +113,7 @@ describe("the page, with figures that are made up", () => {
     for (const colorScheme of ["light", "dark"] as const) {
       const [feed, url] = await feedOf({ demo: true, endpoints: 6 });
       const page = await open(url, { colorScheme, bypassCSP: true });
-      await page.evaluate(AXE);
+      await page.evaluate(axe.source);
       for (const view of ROUTING_VIEWS) {
         await page.evaluate(`location.hash = "#/${view}"`);
         await page.locator("h1").waitFor();
@@ -128,7 +126,7 @@ describe("the page, with figures that are made up", () => {
     }
     const [, url] = await feedOf({ kind: "dispatch" });
     const page = await open(`${url}/#/queues`, { bypassCSP: true });
-    await page.evaluate(AXE);
+    await page.evaluate(axe.source);
     await page.getByRole("heading", { name: "Worker pools" }).waitFor();
     expect(await violations(page)).toEqual([]);
   });

@@ -81,7 +81,7 @@ const REFERENCE_DEFAULTS = [
 
 describe("parseEppFlags", () => {
   it("has the reference's defaults", () => {
-    const { missingEndpoints: _, ...options } = parse();
+    const { missingEndpoints: _, shown: _shown, ...options } = parse();
     expect(options).toEqual({
       allowExperimental: false,
       parity: "",
@@ -134,6 +134,7 @@ describe("parseEppFlags", () => {
       drainTimeout: 30_000,
       logging: { level: "info", encoder: "json", time: "iso8601" },
       debugOpen: false,
+      prometheus: undefined,
       explain: { decisionHeader: false, fullRecordsEvery: 256 },
       warnings: [],
     });

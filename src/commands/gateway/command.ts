@@ -66,6 +66,12 @@ export function gatewayCommand(): Command {
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
+    .option("--prometheus <url>", "a Prometheus, from which the page reads spans above 15 minutes")
+    .option(
+      "--stream-rest <duration>",
+      "while 16 or more event streams run, chunks that follow within this time may leave together; 0s = never",
+      "10ms",
+    )
     .option(
       "--drain-timeout <duration>",
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
@@ -79,7 +85,8 @@ export function gatewayCommand(): Command {
       const { fileSignature } = await import("../../base/document/folder-watch.ts");
       const read = () => readSettings(flags.config, given, process.env);
       const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
-      const { settings, options, warnings } = await read();
+      const first = await read();
+      const { settings, options, warnings } = first;
       if (flags.printPaths) {
         const { pathsText } = await import("../../wires/gateway/paths-text.ts");
         STANDARD.out(await pathsText(options, settings.paths.allow));
@@ -93,7 +100,7 @@ export function gatewayCommand(): Command {
         );
       const { runGateway } = await import("../../wires/gateway/gateway.ts");
       const file = flags.config === undefined ? undefined : { path: flags.config, seen, settings, warnings, read };
-      process.exitCode = await runGateway(options, file);
+      process.exitCode = await runGateway(options, file, first);
     },
   );
 }

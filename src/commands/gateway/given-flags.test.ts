@@ -93,6 +93,7 @@ describe("the flags of the gateway", () => {
       "servers: {tls: {ca: a, serverName: n}}",
       { servers: { tls: { ca: "b", serverName: undefined } } },
     ],
+    ["streams", ["--stream-rest", "5ms"], "streams: {rest: 0s}", { streams: { rest: 5 } }],
     ["drain", ["--drain-timeout", "5s"], "drain: {timeout: 1h}", { drain: { timeout: 5000 } }],
   ])("win over the keys of the file: %s", async (_name, args, text, expected) => {
     expect(await settingsOf(args, text)).toMatchObject(expected);
@@ -105,6 +106,7 @@ describe("the flags of the gateway", () => {
     expect(() => gatewayOptions(bodies, undefined, {})).toThrow("more than bodies.smallReserve");
     const connections = await settingsOf(["--max-connections", "5"], "connections: {perAddress: 6}");
     expect(() => gatewayOptions(connections, undefined, {})).toThrow("more than connections.max");
+    await expect(settingsOf(["--stream-rest", "2s"])).rejects.toThrow("of at most 1000 ms");
     await expect(settingsOf(["--limits-redis", "redis://a"])).rejects.toThrow("--limits-redis needs --limits");
   });
 });

@@ -351,12 +351,12 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
       ],
     ],
     [
-      `${HEAD}plugins:\n- name: x\n- {type: precise-prefix-cache-scorer}\n- {type: queu-scorer}\n- {type: multicluster-queue}\n`,
+      `${HEAD}plugins:\n- name: x\n- {type: latency-scorer}\n- {type: queu-scorer}\n- {type: lmetric-scorer}\n`,
       [
         "c.yaml:4:3: plugins[0].type: the plugin is missing a type; write for example `type: queue-scorer`",
-        "c.yaml:5:4: plugins[1].type: plugin type precise-prefix-cache-scorer is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile",
+        "c.yaml:5:4: plugins[1].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile",
         "c.yaml:6:4: plugins[2].type: plugin type queu-scorer is not registered; did you mean `queue-scorer`?",
-        "c.yaml:7:4: plugins[3].type: plugin type multicluster-queue is not supported yet: it scores clusters, and Sluice reads one metrics page of each, as of any endpoint; use a plugin for endpoints, such as queue-scorer",
+        "c.yaml:7:4: plugins[3].type: plugin type lmetric-scorer is not supported yet: it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
       ],
     ],
     [

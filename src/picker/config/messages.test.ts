@@ -351,7 +351,7 @@ flowControl:
   parameters: {path: /e, period: 3s}
 `,
       `invalid EndpointPickerConfig, 4 problems:
-  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed
+  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest
   c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight
   c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: the tree of v0.3 is the only one; remove it
   c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it, known are path, watchFile`,

@@ -117,6 +117,7 @@ describe("a gateway.yaml", () => {
     ["cors: {origins: [chat.example]}", "must be `*` or an origin"],
     ["servers: {tls: {certificate: a}}", "certificate and key belong together"],
     ["connections: {max: 5, perAddress: 6}", "is more than `max` (5)"],
+    ["streams: {rest: 2s}", "must be at most 1000 ms"],
     ["drain: {timeout: 5}", "expected a duration with a unit"],
   ])("%s is refused", (text, problem) => {
     expect(() => fileOf(text)).toThrow(problem);

@@ -8,10 +8,11 @@ import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
-import { DEFAULT_LIMITS } from "../proxy/options.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
+import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "./request-log-which.ts";
 import { serversSchema } from "./server-tls-settings.ts";
 
@@ -69,6 +70,15 @@ const connections = section({
     context.addIssue({ code: "custom", path: ["perAddress"], message: `is more than \`max\` (${max})` });
 });
 
+const streams = section({
+  rest: duration()
+    .pipe(z.number().max(LONGEST_STREAM_REST, `must be at most ${LONGEST_STREAM_REST} ms`))
+    .prefault(`${DEFAULT_TIMERS.streamRest}ms`)
+    .describe(
+      "While 16 or more event streams run, chunks that follow within this time may leave together; 0s = never.",
+    ),
+});
+
 const drain = section({
   timeout: duration()
     .prefault("0s")
@@ -78,6 +88,11 @@ const drain = section({
 const admin = section({
   address: address.prefault("127.0.0.1:19001").describe("The address of /metrics, /debug and the page."),
   open: z.boolean().default(false).describe("Let /debug and the page answer every client, not only loopback."),
+  prometheus: z
+    .string()
+    .max(2048)
+    .optional()
+    .describe("The address of a Prometheus, from which the page reads spans above 15 minutes; absent = none."),
 });
 
 const scaler = section({
@@ -218,6 +233,7 @@ export const gatewaySettings = z.strictObject({
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
   cors: corsSchema.optional().describe("Which pages of other origins may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),
+  streams: streams.prefault({}).describe("How event streams pass."),
   drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),

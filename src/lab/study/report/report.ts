@@ -198,10 +198,16 @@ export interface Assets {
 /** Reads the files at every call: a process renders one report. @throws Error when the installation lacks a file */
 export function readAssets(): Assets {
   return {
-    scripts: [read(resolve("uplot/dist/uPlot.iife.min.js")), read(new URL("./page-script.js", import.meta.url))],
+    scripts: [read(resolve("uplot/dist/uPlot.iife.min.js")), pageScript()],
     styles: [read(resolve("uplot/dist/uPlot.min.css")), read(new URL("./report.css", import.meta.url))],
     licence: read(resolve("uplot/LICENSE")),
   };
+}
+
+/** The script of the report with the file that it imports, as one script: a report has no other file. */
+function pageScript(): string {
+  const style = read(new URL("./plot-style.js", import.meta.url)).replace(/^export /gm, "");
+  return style + read(new URL("./page-script.js", import.meta.url)).replace(/^import .*;\n/gm, "");
 }
 
 const hashes = (texts: readonly string[]): string =>

@@ -13,7 +13,10 @@ const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
   filter: { needed: ["filter"] },
   scorer: { needed: ["score"] },
   picker: { needed: ["pick"] },
-  producer: { needed: ["produce"], optional: ["routed", "refused", "follow", "endpointRemoved", "debugState"] },
+  producer: {
+    needed: ["produce"],
+    optional: ["routed", "refused", "follow", "endpointAdded", "endpointRemoved", "debugState"],
+  },
   "profile-handler": { needed: ["pick", "processResults"] },
   decider: { needed: ["decide"] },
   screener: { needed: ["screen"] },

@@ -8,7 +8,7 @@ import type { Overview } from "../../wires/admin/feed/overview.ts";
 import type { QueuesFeed } from "../../wires/admin/feed/queues.ts";
 import { type AdminAccess, askAdmin } from "../common/admin-client.ts";
 import type { Output } from "../common/command.ts";
-import { pictureOf, summaryOf } from "./picture.ts";
+import { type Look, pictureOf, summaryOf } from "./picture.ts";
 
 /** Seconds that a picture describes. */
 const SECONDS = 60;
@@ -22,15 +22,6 @@ interface TopOptions {
   readonly once: boolean;
   readonly json: boolean;
   readonly output: Output;
-}
-
-/** What one look at a process found. */
-export interface Look {
-  readonly hello: FeedHello;
-  readonly overview: Overview;
-  /** Null where the process has none. */
-  readonly endpoints: EndpointsFeed | null;
-  readonly queues: QueuesFeed;
 }
 
 /**

@@ -19,12 +19,16 @@ export const k8sNotificationSource = defineDataSource({
   payload: "pods",
   parameters: z.strictObject({
     group: z
-      .literal("", { error: "must be empty: plugins hear of pods only, and pods have no group" })
+      .literal("", {
+        error: "names a group that Sluice does not watch for plugins; only pods are watched: leave group empty",
+      })
       .default("")
       .describe("API group; only the empty one, that of pods."),
-    version: z.literal("v1", { error: "must be v1: plugins hear of pods only" }).describe("API version; only `v1`."),
+    version: z
+      .literal("v1", { error: "names a version that Sluice does not watch for plugins; write v1" })
+      .describe("API version; only `v1`."),
     kind: z
-      .literal("Pod", { error: "must be Pod: plugins hear of pods only" })
+      .literal("Pod", { error: "names a kind that Sluice does not watch for plugins; only Pod is watched" })
       .describe("Kind of the objects; only `Pod`."),
   }),
   create: () => ({ notifies: "pods" }),

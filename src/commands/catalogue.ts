@@ -16,7 +16,7 @@ export interface CommandRow {
 export const COMMANDS: readonly CommandRow[] = [
   {
     term: "demo [options]",
-    about: "simulated model servers, the gateway and live traffic: watch requests go where they should",
+    about: "start simulated model servers, the gateway and live traffic, and show where requests go",
     load: async () => (await import("./demo/command.ts")).demoCommand(),
   },
   {
@@ -41,7 +41,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "dispatch [options] [flags...]",
-    about: "queued requests into spare capacity; takes the reference's flags (--help)",
+    about: "the Async Processor: send queued requests into spare capacity; takes the reference's flags (--help)",
     load: async () => (await import("./dispatch/command.ts")).dispatchCommand(),
   },
   {
@@ -71,13 +71,18 @@ export const COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./doctor/command.ts")).doctorCommand(),
   },
   {
+    term: "top [options]",
+    about: "watch a running gateway, picker or dispatcher in the terminal",
+    load: async () => (await import("./top/command.ts")).topCommand(),
+  },
+  {
     term: "explain [options] [id]",
     about: "say why a request went where it went, or why it was refused",
     load: async () => (await import("./explain/command.ts")).explainCommand(),
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig and gateway.yaml files as a start would",
+    about: "check EndpointPickerConfig and gateway.yaml files as at a start of sluice",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {

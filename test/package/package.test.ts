@@ -76,7 +76,7 @@ describe("the packed package, installed elsewhere", () => {
       "chunks/program.js",
       "base/plugin/index.js",
       "base/plugin/index.d.ts",
-      "wires/admin/page.html",
+      "wires/admin/dashboard/index.html",
       "THIRD-PARTY-LICENSES.txt",
     ])
       expect(files).toContain(`package/dist/${wanted}`);
@@ -111,7 +111,7 @@ describe("the packed package, installed elsewhere", () => {
       timeout: fixedLimit(60_000),
     });
     expect(status, stderr).toBe(0);
-    for (const file of [...scripts, "wires/admin/page.html"])
+    for (const file of scripts)
       expect(stderr.split("\n").filter((path) => path.endsWith(`/sluice/dist/${file}`))).not.toEqual([]);
   });
 
@@ -185,7 +185,10 @@ describe("the packed package, installed elsewhere", () => {
     const report = readFileSync(join(home, "report.html"), "utf8");
     const beside = join(home, "node_modules", "sluice", "dist", "lab", "study", "report");
     expect(report).toContain(readFileSync(join(beside, "report.css"), "utf8"));
-    expect(report).toContain(readFileSync(join(beside, "page-script.js"), "utf8"));
+    for (const script of ["plot-style.js", "page-script.js"]) {
+      const code = readFileSync(join(beside, script), "utf8");
+      expect(report).toContain(code.replace(/^export /gm, "").replace(/^import .*;\n/gm, ""));
+    }
     expect(report).toContain("uPlot");
     expect(report).toContain(`To reproduce: <code>sluice simulate ${settings.join(" ")} --html report.html</code>`);
     expect(report).not.toMatch(/<(?:link|script)[^>]* (?:href|src)=/);

@@ -46,6 +46,8 @@ export interface DispatcherOptions {
   readonly mergePolicy: MakeMergePolicy;
   gate(spec: GateSpec | undefined, owner: GateOwner): DispatchGate;
   readonly metrics: DispatchMetrics;
+  /** Receives the milliseconds of each attempt; absent = nobody does. */
+  readonly onLatency?: (milliseconds: number) => void;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
@@ -263,7 +265,7 @@ export class Dispatcher {
     const { clock, log, random, metrics, pollInterval, batchCap } = options;
     const owner = { queueId: queue.id, queueName: queue.name, poolName: pool.settings.id };
     const gate = options.gate(queue.gate, owner);
-    const series = new QueueSeries(metrics, owner);
+    const series = new QueueSeries(metrics, owner, this.#options.onLatency);
     const capacities = new Set([...gate.capacities, ...poolGate.capacities].map((source) => this.#capacity(source)));
     const asker = { queueName: queue.name, workers: pool.settings.workers, share: queue.maxQueueShare };
     const consumer = new QueueConsumer({

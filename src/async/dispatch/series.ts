@@ -24,7 +24,15 @@ export class QueueSeries {
   readonly #decisions: Readonly<Record<DecisionReason, Counter>>;
   readonly #found: { -readonly [K in QueueMetric]?: Series[K] } = {};
 
-  constructor(metrics: DispatchMetrics, { poolName, queueId, queueName }: GateOwner) {
+  readonly #onLatency: (milliseconds: number) => void;
+
+  /** @param onLatency receives the milliseconds of each attempt, too */
+  constructor(
+    metrics: DispatchMetrics,
+    { poolName, queueId, queueName }: GateOwner,
+    onLatency: (milliseconds: number) => void = () => {},
+  ) {
+    this.#onLatency = onLatency;
     this.#metrics = metrics;
     this.#labels = [poolName, queueId, queueName];
     this.#decisions = Object.fromEntries(
@@ -96,6 +104,7 @@ export class QueueSeries {
   /** @param milliseconds of one attempt, successful or not */
   latency(milliseconds: number): void {
     this.#series("inferenceLatency").observe(milliseconds);
+    this.#onLatency(milliseconds);
   }
 
   /** @param milliseconds from the creation of a message until a worker took it */

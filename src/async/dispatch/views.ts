@@ -1,4 +1,5 @@
-import type { SharedCapacity } from "../gates/budget/capacity.ts";
+import type { BudgetUnit } from "../../base/plugin/gate.ts";
+import type { CapacityState, SharedCapacity } from "../gates/budget/capacity.ts";
 import type { BacklogPoller } from "./backlog-poller.ts";
 import { STATES } from "./claim-plan.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -55,7 +56,26 @@ export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): obje
   };
 }
 
-function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, wall: number): object {
+/** One capacity with its figures. JSON has neither NaN nor Infinity, so an unknown number is null. */
+export interface CapacityView {
+  readonly capacity: string;
+  readonly state: CapacityState;
+  readonly because: string;
+  readonly D: number | null;
+  readonly B: number | null;
+  readonly maxSys: number | string;
+  readonly unit: BudgetUnit;
+  readonly N: number;
+  /** Own work in flight, in `unit`. */
+  readonly own: number;
+  readonly moreMayStart: number | null;
+  readonly kind: string;
+  readonly sampleAgeSeconds: number | null;
+  readonly latched: boolean;
+}
+
+/** @param wall the present time in Unix milliseconds */
+export function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, wall: number): CapacityView {
   const { reading, state } = capacity;
   const workers = Math.max(0, ...dispatcher.pools.map(({ settings }) => settings.workers));
   return {
@@ -76,7 +96,8 @@ function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, wall: nu
   };
 }
 
-function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: number): string {
+/** Why a capacity is in its state, for people. */
+export function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: number): string {
   switch (state) {
     case "unknown":
       return "its metric has not been read yet";
@@ -86,7 +107,7 @@ function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: numbe
       return `the gateway reported overload ${((wall - latchedAt) / 1000).toFixed(1)} s ago, and no later sample has come yet`;
     case "closed":
       return own > 0
-        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}, with ${own} of our own running`
+        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}; ${own} of the running requests are from this dispatcher`
         : `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}`;
     case "open":
       return `D ${reading.budget.toFixed(3)} is above B ${reading.baseline}`;

@@ -5,6 +5,7 @@ import { formatPath } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { redacted } from "../../base/inference/secrets.ts";
 import {
   CONTINUE,
   type DispatchGate,
@@ -212,27 +213,3 @@ function nameOf({ queueName, poolName }: GateOwner): string {
 }
 
 /** Replaces a secret in logs. */
-const REDACTED = "REDACTED";
-
-/** Names of values that are secrets; names of files and environment variables are none. */
-const SECRET_NAME = /(password|passwd|secret|token|credential|authorization|api_?key)s?$/i;
-/** User and password of a URL, also inside a longer text such as nested parameters written as JSON. */
-const URL_USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi;
-/** A query parameter or a JSON member that carries a secret, inside a text. */
-const SECRET_IN_QUERY = /([?&][^=&\s"']*(?:password|secret|token|key)=)[^&\s"']+/gi;
-const SECRET_IN_JSON =
-  /("[^"]*(?:password|passwd|secret|token|credential|authorization|api_?key)s?"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
-
-/** Gate parameters for a log (async-processor 3.9): without passwords, tokens and users of URLs. */
-export function redacted(value: unknown): unknown {
-  if (typeof value === "string")
-    return value
-      .replace(URL_USER, `$1${REDACTED}@`)
-      .replace(SECRET_IN_QUERY, `$1${REDACTED}`)
-      .replace(SECRET_IN_JSON, `$1"${REDACTED}"`);
-  if (Array.isArray(value)) return value.map(redacted);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name, SECRET_NAME.test(name) ? REDACTED : redacted(inner)]),
-  );
-}

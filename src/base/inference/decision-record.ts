@@ -128,6 +128,10 @@ export interface RecordedEndpoint {
   readonly scrapeInterval: number;
   readonly inFlight: { readonly requests: number; readonly tokens: number };
   readonly metrics: EndpointMetrics;
+  /** As of `Endpoint`. */
+  readonly attributes?: ReadonlyMap<string, number> | undefined;
+  readonly listedModels?: readonly string[] | undefined;
+  readonly node?: string | undefined;
   /** The screener or filter of the primary profile that dropped it; undefined when it was scored. */
   readonly droppedBy: string | undefined;
   /** Weighted sum; NaN when it was not scored. */
@@ -169,9 +173,9 @@ export interface FullRecord {
   readonly columns: Readonly<Record<string, readonly number[]>>;
   /**
    * The same for request attributes. Only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
-   * the client's.
+   * the client's. Null: no producer wrote it.
    */
-  readonly attributes: Readonly<Record<string, number | boolean>>;
+  readonly attributes: Readonly<Record<string, number | boolean | null>>;
 }
 
 /** Load that a request puts on an endpoint besides the one that answers it. */
@@ -196,6 +200,8 @@ export interface SchedulingResult {
   readonly profiles?: ReadonlyMap<string, readonly Endpoint[]> | undefined;
   /** The first endpoints of the other profiles: they work for this request too, until the answer begins. */
   readonly sideLoads?: readonly SideLoad[] | undefined;
+  /** The address that gets the request for the first endpoint: that of a sidecar beside it. Absent = the endpoint's own. */
+  readonly via?: string | undefined;
   /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler is set to keep them. */
   readonly scores?: Readonly<Record<string, number>> | undefined;
   /** Reports to the plugins that another endpoint than the first got the request. */

@@ -121,4 +121,24 @@ export const SCHEDULER_METRICS = {
     buckets: HIT_BYTES,
     twins: [{ name: "inference_extension_prefix_indexer_hit_bytes", labels: [] }],
   },
+  encoderCacheQueriesTotal: {
+    type: "counter",
+    name: "llm_d_epp_encoder_cache_queries_total",
+    help: "[ALPHA] Images, sounds and videos of requests that were looked up, by kind.",
+    labels: [...PLUGIN, "modality"],
+  },
+  encoderCacheHitsTotal: {
+    type: "counter",
+    name: "llm_d_epp_encoder_cache_hits_total",
+    help: "[ALPHA] Those of them that an endpoint has probably encoded before, by endpoint and kind.",
+    labels: [...PLUGIN, "pod", "modality"],
+    maxSeries: 8192,
+  },
+  encoderCacheHitRatio: {
+    type: "histogram",
+    name: "llm_d_epp_encoder_cache_hit_ratio",
+    help: "[ALPHA] Share of a request's images, sounds and videos that an endpoint has probably encoded before, once for each candidate.",
+    labels: PLUGIN,
+    buckets: RATIO,
+  },
 } as const satisfies MetricTable;

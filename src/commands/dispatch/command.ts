@@ -5,6 +5,7 @@ import { createLogger } from "../../base/telemetry/logging.ts";
 import { command } from "../common/command.ts";
 import { belowMessage } from "../common/error-text.ts";
 import { dispatchHelp } from "./dispatch-flag-table.ts";
+import type { DispatchShown } from "./start.ts";
 
 /** The effects of the command other than files. */
 interface Surroundings {
@@ -12,7 +13,7 @@ interface Surroundings {
   stdout(text: string): void;
   stderr(text: string): void;
   /** @returns the exit status */
-  run(options: DispatchOptions): Promise<number>;
+  run(options: DispatchOptions & DispatchShown): Promise<number>;
 }
 
 /**
@@ -20,7 +21,10 @@ interface Surroundings {
  * them.
  */
 export function dispatchCommand(): Command {
-  const dispatch = command("dispatch", "queued requests into spare capacity; takes the reference's flags (--help)")
+  const dispatch = command(
+    "dispatch",
+    "the Async Processor: send queued requests into spare capacity; takes the reference's flags (--help)",
+  )
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()
@@ -61,12 +65,12 @@ export async function runDispatch(
   let { logging } = dispatchLogging(line.values, line.explicit, env);
   const log = () => createLogger({ ...logging, name: "setup", destination: { write: stderr } });
   try {
-    const { options, warnings, flags } = await dispatchOptionsOf(line, env);
+    const { options, warnings, flags, settings } = await dispatchOptionsOf(line, env);
     logging = options.logging;
     const started = log();
     started.info({ flags }, "flags in force");
     for (const warning of warnings) started.warn({}, warning);
-    return await run(options);
+    return await run({ ...options, settings, warnings });
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     if (error.code.startsWith("FLAG_")) {

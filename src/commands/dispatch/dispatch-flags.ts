@@ -1,10 +1,13 @@
 import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchOptions, loadDispatchOptions } from "../../async/dispatch/config/options.ts";
 import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
-import { redacted } from "../../async/gates/factory.ts";
+import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../async/gates/builtin-gates.ts";
+import type { GateCheck } from "../../async/gates/check-gate.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { redacted } from "../../base/inference/secrets.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
+import type { FlagSetting } from "../common/flag-settings.ts";
 import { type FlagRow, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
 import { loggingOf } from "../common/log-flags.ts";
 import { legacyTransport } from "./dispatch-legacy.ts";
@@ -20,6 +23,8 @@ export interface DispatchCommandLine {
   readonly warnings: readonly string[];
   /** Every flag by name with the value in force, for the log; without secrets. */
   readonly flags: Readonly<Record<string, string>>;
+  /** Every flag with the origin of its value, for the page. */
+  readonly settings: readonly FlagSetting[];
 }
 
 /**
@@ -59,6 +64,7 @@ export async function dispatchOptionsOf(
     gated: transport.gated,
     pools,
     concurrency: values.concurrency,
+    gates: gateCheckOf(settings),
     mergePolicy: await mergePolicyOf(settings),
     transforms: await settings.document("transform-config-file", "transform-config"),
     plugins: file?.plugins ?? [],
@@ -93,6 +99,7 @@ export async function dispatchOptionsOf(
   });
   return {
     options: loaded.options,
+    settings: settings.entries(env),
     flags: shownFlags(replaced ? { ...values, transport: transport.name } : values),
     warnings: [
       ...settings.warnings,
@@ -103,6 +110,24 @@ export async function dispatchOptionsOf(
         : []),
       ...loaded.warnings,
     ],
+  };
+}
+
+/**
+ * What the gates of a configuration are checked by.
+ * @param more gates and metric sources of the configuration's own modules; undefined = they are not loaded yet, so unknown types
+ *   may be theirs
+ */
+export function gateCheckOf(
+  { values, file }: DispatchSettings,
+  more?: Pick<GateCheck, "definitions" | "sources">,
+): GateCheck {
+  const hasOthers = more === undefined && (file?.plugins.length ?? 0) > 0;
+  return {
+    definitions: [...METRIC_GATES, ...VERDICT_GATES, ...(more?.definitions ?? [])],
+    sources: [...METRIC_SOURCES, ...(more?.sources ?? [])],
+    prometheusUrl: values["prometheus-url"] || undefined,
+    allowUnknown: values["allow-unknown-gates"] || hasOthers,
   };
 }
 

@@ -7,6 +7,7 @@ import { isHttpUrl } from "../../async/dispatch/config/fields.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { type FlagSetting, flagSettings } from "../common/flag-settings.ts";
 import { checkInert, type FlagRow, type FlagValues, MAX_DURATION, type ParsedFlags } from "../common/go-flags.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
@@ -53,9 +54,12 @@ export class DispatchSettings {
   /** @throws SluiceError DOCUMENT_... for a fault in the file */
   static async read(line: ParsedFlags<typeof ALL_FLAGS>): Promise<DispatchSettings> {
     const path = line.values.config;
-    if (path === "") return new DispatchSettings(line, undefined);
-    const schemas = Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagSchema(row)]));
-    return new DispatchSettings(line, await readDispatchFile(path, schemas));
+    return new DispatchSettings(line, path === "" ? undefined : await readDispatchFile(path, fileSchemas()));
+  }
+
+  /** @param file the only source of settings besides the defaults of `line` */
+  static ofFile(line: ParsedFlags<typeof ALL_FLAGS>, file: DispatchFile): DispatchSettings {
+    return new DispatchSettings(line, file);
   }
 
   /** Whether the flag is on the command line, not in the file. */
@@ -117,6 +121,13 @@ export class DispatchSettings {
       );
   }
 
+  /** Every flag with the origin of its value, without secrets. */
+  entries(env: Readonly<Record<string, string | undefined>>): readonly FlagSetting[] {
+    return flagSettings(ALL_FLAGS, { values: this.values, explicit: this.#explicit }, env, (flag) =>
+      this.file !== undefined && this.given.has(flag) ? this.nameOf(flag as keyof DispatchValues) : undefined,
+    );
+  }
+
   get bindAddress(): string {
     return this.values["bind-address"].replace(/^\[(.*)\]$/, "$1");
   }
@@ -139,6 +150,11 @@ type PathFlag =
   | "tls-cert"
   | "tls-key"
   | "gateway-key-file";
+
+/** The schemas of the keys of a dispatch.yaml that are flags, by name. */
+export function fileSchemas(): Readonly<Record<string, z.ZodType>> {
+  return Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagSchema(row)]));
+}
 
 /** The schema of a flag's value in a file: the same values as on the command line, but with YAML types. */
 export function flagSchema(row: FlagRow): z.ZodType {

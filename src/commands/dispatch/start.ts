@@ -2,6 +2,7 @@ import type { Broker } from "../../async/brokers/broker.ts";
 import type { TransportSettings } from "../../async/brokers/settings.ts";
 import { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
+import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
 import { Dispatcher } from "../../async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
 import { undiciClient } from "../../async/dispatch/send/undici-client.ts";
@@ -28,11 +29,21 @@ import type { Tracing } from "../../base/telemetry/tracing.ts";
 import { importModule, type ModuleExports } from "../../picker/core/plugins/plugin-import.ts";
 import { loopbackOnly } from "../../wires/admin/access.ts";
 import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
+import type { SettingEntry } from "../../wires/admin/feed/config.ts";
+import { prometheusHistory } from "../../wires/admin/page/history.ts";
+import { dispatchFeed } from "./dispatch-feed.ts";
 
 /** Milliseconds for all work after the end of the requests in flight (async-processor 8.4). */
 const LAST_MOMENTS = 4800;
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
+
+/** What the page shows of the command line. */
+export interface DispatchShown {
+  /** Settings with their origins; absent = none. */
+  readonly settings?: readonly SettingEntry[] | undefined;
+  readonly warnings?: readonly string[] | undefined;
+}
 
 /** A running dispatcher. */
 export interface RunningDispatcher extends Running {
@@ -46,12 +57,15 @@ export interface RunningDispatcher extends Running {
  * not make it fail.
  * @throws SluiceError for a fault in configuration, plugins or ports
  */
-export async function startDispatcher(options: DispatchOptions & { readonly log: Logger }): Promise<RunningDispatcher> {
+export async function startDispatcher(
+  options: DispatchOptions & DispatchShown & { readonly log: Logger },
+): Promise<RunningDispatcher> {
   const { log, transport } = options;
   const clock = realClock;
   const random = freshRandom();
   const registry = new MetricsRegistry();
   const metrics = createDispatchMetrics(registry);
+  const watch = new DispatchWatch(clock, metrics);
   const plugins = await loadDispatchPlugins(options.plugins, clock);
   const tracing = await startTracing(process.env, { serviceName: "llm-d-async", clock, log });
   const gates = new GateFactory({
@@ -99,6 +113,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
   try {
     const dispatcher = new Dispatcher({
       ...{ broker, clock, random, log, metrics, tracing, client },
+      onLatency: (milliseconds) => watch.latency(milliseconds),
       queues: transport.queues,
       pools: options.pools,
       leases: transport.leases,
@@ -119,11 +134,21 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
       interval: options.backlogPollInterval,
     });
     let ready = false;
+    let draining = false;
+    const { settings = [], warnings = [] } = options;
+    const { prometheusUrl } = options;
+    const feed = dispatchFeed({
+      history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),
+      ...{ clock, dispatcher, backlog, watch, settings, warnings },
+      phase: () => (draining ? "draining" : ready ? "serving" : "starting"),
+    });
+    parts.push(feed.stop);
     const admin = await startDispatchAdmin({
       host: options.bindAddress,
       healthPort: options.healthPort,
       metricsPort: options.metricsPort,
       clock,
+      feed: feed.source,
       views: {
         ready: () => ready,
         check: () => dispatcher.health.check(),
@@ -145,6 +170,8 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
       ],
       async drain() {
         ready = false;
+        draining = true;
+        watch.events.add("drain-began", "", "the process has got its signal to end");
         backlog.stop();
         const until = clock.now() + options.drainTimeout + LAST_MOMENTS;
         await dispatcher.stop(options.drainTimeout);
@@ -166,7 +193,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
  * Runs the Async Processor until a signal; returns the exit status. Writes only to stderr. Remaining work, such as a timer of a
  * user's gate, does not keep the process alive.
  */
-export async function runDispatcher(options: DispatchOptions): Promise<number> {
+export async function runDispatcher(options: DispatchOptions & DispatchShown): Promise<number> {
   const log = createLogger({ ...options.logging, name: "dispatch" });
   const starting = startDispatcher({ ...options, log });
   const ended = untilSignal(starting, log);
@@ -238,10 +265,7 @@ export async function loadDispatchPlugins(paths: readonly string[], clock: Clock
       found++;
     }
     if (found === 0)
-      throw new SluiceError(
-        "PLUGIN_LOAD",
-        `plugin ${path} exports nothing made by defineGate or defineMetricSource; export what they return`,
-      );
+      throw new SluiceError("PLUGIN_LOAD", `plugin ${path} exports no result of defineGate or defineMetricSource`);
   }
   return { gates, sources };
 }

@@ -8,6 +8,7 @@ import {
   resourceSettings,
 } from "../../pool/resources/resource-settings.ts";
 import { bodySettingsOf, explainSettingsOf } from "../common/exchange-flags.ts";
+import { flagSettings } from "../common/flag-settings.ts";
 import { flagsHelp, flagsMarkdown } from "../common/flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
 import { loggingOf } from "../common/log-flags.ts";
@@ -88,7 +89,9 @@ export function parseEppFlags(
     drainTimeout: values["drain-timeout"],
     logging: loggingOf(parsed),
     debugOpen: values["debug-open"],
+    prometheus: values.prometheus || undefined,
     explain: explainSettingsOf(parsed),
+    shown: flagSettings(EPP_FLAGS, parsed, env),
     warnings: [...parsed.warnings, ...environment.warnings, ...tlsWarnings, ...effectless(values, kubernetes)],
   };
 }
@@ -117,7 +120,7 @@ export function eppHelp(): string {
     "An Endpoint Picker: it chooses the model server of each request for Envoy, over ext_proc.\n",
     "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
     flagsHelp(EPP_FLAGS),
-    "\nFlags of the reference that do nothing here yet are listed in docs/reference/flags.md.\n",
+    "\ndocs/reference/flags.md lists the flags of the reference that have no effect.\n",
   ].join("");
 }
 

@@ -19,6 +19,23 @@ ${refs.join("")}  - {pluginRef: max-score-picker}
   };
 }
 
+/** A configuration with exact matches and scorers: type, weight and parameters. */
+function precise(name: string, scorers: readonly (readonly [string, number, string?])[]): ConfigSource {
+  const plugins = scorers.map(([type, , given]) => `- type: ${type}\n${given ? `  parameters: ${given}\n` : ""}`);
+  const refs = scorers.map(([type, weight]) => `  - {pluginRef: ${type}, weight: ${weight}}\n`);
+  return {
+    configText: `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: precise-prefix-cache-producer
+  parameters: {speculativeIndexing: true}
+${plugins.join("")}schedulingProfiles:
+- name: ${name}
+  plugins:
+${refs.join("")}`,
+  };
+}
+
 /**
  * The guide "optimized baseline" of llm-d (`guides/optimized-baseline/router`). Its gate of 286,720 tokens in flight is written
  * as the parameters of the pinned release: 18 s at 15,928 tokens/s are 286,704 tokens.
@@ -53,13 +70,12 @@ export const POLICIES: readonly Policy[] = [
   },
   {
     name: "random",
-    about: "any server, by chance",
+    about: "a random server",
     rule: () => (loads, draw) => draw(loads.length),
   },
   {
     name: "least-request",
-    about:
-      "the less busy one of two servers drawn by chance, as Envoy's least-request balancer with its default of two choices",
+    about: "the less busy one of two random servers, as Envoy's least-request balancer does by default",
     rule: () => (loads, draw) => {
       const one = draw(loads.length);
       const other = draw(loads.length);
@@ -83,19 +99,45 @@ export const POLICIES: readonly Policy[] = [
   },
   {
     name: "llm-d-defaults",
-    about: "what llm-d's router runs without a file: the weights of classic-blend",
+    about: "llm-d's router without a file: the weights of classic-blend",
     source: blend("default", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
   },
   {
     name: "llm-d-optimized-baseline",
     about:
-      "what llm-d's guide of that name ships: stay with the prefix until its servers are 18 s behind, then the fewest tokens",
+      "llm-d's guide of that name: a server with the prompt in its cache, unless it is 18 s slower than another; then the fewest tokens in flight",
     source: OPTIMIZED_BASELINE,
   },
-  { name: "default", about: "what runs without a file", source: {}, disaggregated: DEFAULT_WITH_ROLES },
+  {
+    name: "llm-d-precise",
+    about: "the weights of llm-d-defaults; prefixes by the KV-cache events of the servers, which come 20 ms late",
+    source: precise("llm-d-precise", [
+      ["prefix-cache-scorer", 3],
+      ["queue-scorer", 2],
+      ["kv-cache-utilization-scorer", 2],
+    ]),
+  },
+  {
+    name: "default",
+    about: "the built-in profile that runs without a file",
+    source: {},
+    disaggregated: DEFAULT_WITH_ROLES,
+  },
+  {
+    name: "default-precise",
+    about: "the built-in profile; prefixes by the KV-cache events of the servers, which come 20 ms late",
+    source: precise("default-precise", [
+      ["queue-scorer", 1],
+      ["kv-cache-utilization-scorer", 1],
+      ["prefix-cache-scorer", 3],
+      ["lora-affinity-scorer", 4],
+      ["active-request-scorer", 3],
+      ["token-load-scorer", 64, "{queueThresholdTokens: 1048576}"],
+    ]),
+  },
   {
     name: "sticky-until-saturated",
-    about: "the built-in profile of that name: stay with the prefix until its servers are saturated",
+    about: "the built-in profile of that name: the servers with the prompt in their cache, until they are saturated",
     source: { profile: "sticky-until-saturated" },
   },
   ...FLOW_CONTROL_POLICIES,

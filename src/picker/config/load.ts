@@ -3,7 +3,7 @@ import { nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { readDataSources, readDiscovery } from "./data-layer.ts";
+import { checkCollected, readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
 import { type ConfiguredPlugin, type EffectiveConfig, type EffectiveProfile, policiesOf } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
@@ -131,6 +131,7 @@ class Loading {
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
     const members = profiles.flatMap(({ plugins }) => plugins);
+    checkCollected(members, dataSources, table, this.#violations, warn);
     const companions = companionsOf([...members, handler], table);
     checkCompanions(companions, table, this.#violations);
     const along = companions.map(({ plugin }) => plugin);
@@ -151,6 +152,8 @@ class Loading {
     this.#warnOfPassedOver(table, bindings);
     const config: EffectiveConfig = {
       source: this.#document.file,
+      document: this.#document,
+      parity: this.#options.parity ?? "",
       registry: this.#registry,
       profiles,
       handler,

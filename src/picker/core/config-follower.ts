@@ -1,13 +1,18 @@
 import { dirname } from "node:path";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
+import { readText } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { redacted } from "../../base/inference/secrets.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
+import { MAX_CONFIG_BYTES } from "./config-source.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { sameDataLayer } from "./metrics-settings.ts";
+import { lineDifference } from "./watch/process-events.ts";
+import type { TrafficWatch } from "./watch/traffic-watch.ts";
 
 export interface ConfigFollowerOptions {
   readonly file: string;
@@ -20,6 +25,8 @@ export interface ConfigFollowerOptions {
   /** Puts a configuration in force. Throws the error of a plugin's creation; then the old configuration stays. */
   use(config: EffectiveConfig): void;
   readonly metrics: Metrics;
+  /** Learns of each change, for the page. */
+  readonly watch?: Pick<TrafficWatch, "events" | "reloads"> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -33,6 +40,8 @@ export class ConfigFollower {
   readonly #options: ConfigFollowerOptions;
   readonly #watch: FolderWatch;
   #config: EffectiveConfig;
+  /** The file in force, for the difference. */
+  #text = "";
 
   constructor(options: ConfigFollowerOptions) {
     const { file, clock, log, config } = options;
@@ -51,7 +60,8 @@ export class ConfigFollower {
   }
 
   /** Begins to follow. It also finds a change since the configuration was read. */
-  start(): Promise<void> {
+  async start(): Promise<void> {
+    this.#text = await this.#readText();
     return this.#watch.start(this.#options.seen);
   }
 
@@ -62,12 +72,27 @@ export class ConfigFollower {
     metrics.configRefused.with().set(0);
   }
 
+  async #readText(): Promise<string> {
+    try {
+      return await readText(this.#options.file, { maxBytes: MAX_CONFIG_BYTES });
+    } catch {
+      // Whoever reads the configuration reports it.
+      return "";
+    }
+  }
+
   async #reload(): Promise<void> {
-    const { file, log, metrics } = this.#options;
+    const { file, log, metrics, watch, clock } = this.#options;
+    const at = clock.wall();
+    const text = await this.#readText();
+    const difference = lineDifference(this.#text, text).map((line) => String(redacted(line)));
     try {
       const config = await this.#options.read();
       this.#options.use(config);
       this.#config = config;
+      this.#text = text;
+      watch?.reloads.add({ at, what: file, result: "applied", problems: "", difference });
+      watch?.events.add("config-changed", file, `the changed configuration ${configFingerprint(config)} is in force`);
       metrics.configReloadsTotal.with("applied").inc();
       this.#tell(config, false);
       log.info(
@@ -81,6 +106,8 @@ export class ConfigFollower {
       this.#tell(this.#config, true);
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
+      watch?.reloads.add({ at, what: file, result: "refused", problems, difference });
+      watch?.events.add("config-refused", file, `a change of ${file} is refused: ${problems}`);
       log.error({ file }, `the changed configuration is refused, the old one stays in force: ${problems}`);
     }
   }
@@ -104,9 +131,9 @@ export async function followConfig(options: {
 }): Promise<() => void> {
   const { file, core, ...rest } = options;
   if (file === undefined) return () => {};
-  const { clock, metrics } = core;
+  const { clock, metrics, watch } = core;
   const use = (config: EffectiveConfig): void => core.useConfig(config, true);
-  const follower = new ConfigFollower({ ...rest, file, clock, metrics, use });
+  const follower = new ConfigFollower({ ...rest, file, clock, metrics, watch, use });
   await follower.start();
   return () => follower.close();
 }

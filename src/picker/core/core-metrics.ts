@@ -26,8 +26,14 @@ const MAX_CACHED = 4096;
 /**
  * Counts and times the scheduler's work, under the reference's names (scheduling 8.5).
  * @param models bounds the names that clients choose
+ * @param prefixMatched receives the share of each prompt that the chosen endpoint probably holds
  */
-export function schedulerHooks(metrics: Metrics, log: RateLimitedLog, models = modelGuard(undefined)): SchedulerHooks {
+export function schedulerHooks(
+  metrics: Metrics,
+  log: RateLimitedLog,
+  models = modelGuard(undefined),
+  prefixMatched: (share: number) => void = () => {},
+): SchedulerHooks {
   const duration = metrics.schedulerDuration.with();
   const attempts = new Map<string, { inc(): void }>();
   return {
@@ -64,6 +70,7 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog, models = m
       metrics.pluginDataScopeViolationsTotal.with(point, plugin.type, plugin.name, access).inc();
     },
     prefixMatched(producer, bytes, ratio) {
+      prefixMatched(ratio ?? 0);
       metrics.prefixIndexerHitBytes.with(producer.name, producer.type).observe(bytes);
       if (ratio !== undefined) metrics.prefixIndexerHitRatio.with(producer.name, producer.type).observe(ratio);
     },

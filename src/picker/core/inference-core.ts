@@ -30,6 +30,7 @@ import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { missingReason } from "../scheduling/unprepared.ts";
@@ -37,9 +38,13 @@ import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, scheduler
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { KvEventMetrics } from "./kv-event-metrics.ts";
+import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
 import { Queues } from "./queues.ts";
+import { watchPool } from "./watch/pool-watch.ts";
+import { TrafficWatch } from "./watch/traffic-watch.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -58,6 +63,8 @@ export class InferenceCore {
   readonly endpoints: EndpointRegistry;
   readonly endpointsView: EndpointsView;
   readonly records = new DecisionRecords();
+  /** What the page shows of the traffic. */
+  readonly watch: TrafficWatch;
   readonly budget: ByteBudget;
   readonly models: ModelResolver;
   /** The bytes per token of each model, learned from answers; undefined where 4 bytes count as one token. */
@@ -67,8 +74,11 @@ export class InferenceCore {
   readonly #scheduler: Scheduler;
   readonly #calls: PluginCalls;
   #inForce: InForce;
+  #configured: { readonly config: EffectiveConfig; readonly since: number };
   readonly #queueing: ModelQueueing;
   #closed = false;
+  #tells = false;
+  readonly #kvEvents: KvEventMetrics;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
@@ -79,6 +89,7 @@ export class InferenceCore {
     this.#options = options;
     this.clock = clock;
     this.random = random;
+    this.watch = new TrafficWatch(clock, this.records.capacity);
     this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.budget = new ByteBudget(options.bodies);
@@ -102,9 +113,11 @@ export class InferenceCore {
           "too many endpoints: this one is left out",
         ),
     });
+    watchPool(this.endpoints, this.watch.endpoints, this.watch.events, clock);
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);
     this.#queueing = new ModelQueueing(this.models, log);
     this.#inForce = this.#make(config, undefined);
+    this.#configured = { config, since: clock.wall() };
     this.#scheduler = new Scheduler({
       plan: this.#inForce.plan,
       clock,
@@ -113,9 +126,11 @@ export class InferenceCore {
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
       maxEndpoints: options.maxEndpoints,
-      hooks: schedulerHooks(this.metrics, this.#log, names),
+      hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
+    this.#kvEvents = new KvEventMetrics(this.registry);
+    this.#kvEvents.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
@@ -150,10 +165,12 @@ export class InferenceCore {
     this.registry.onRender(() => {
       this.#queues.show();
       showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
+      countMedia(this.metrics, this.#inForce.instances.list());
       refreshBudget();
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
+      this.#kvEvents.show(this.#scheduler.plan);
     });
     this.#services = {
       clock,
@@ -176,6 +193,7 @@ export class InferenceCore {
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
+      observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
       log: options.requestLog,
       quotas: options.quotas,
@@ -216,6 +234,17 @@ export class InferenceCore {
     this.#collector.start();
   }
 
+  /** Tells plugins of endpoints from now on: only then may they connect to them. Call it once. */
+  tellPlugins(): void {
+    this.#tells = true;
+    this.endpoints.onAdded((endpoint) => this.#scheduler.endpointAdded(endpoint));
+    this.#tellEndpoints();
+  }
+
+  #tellEndpoints(): void {
+    for (const endpoint of this.endpoints.list()) this.#scheduler.endpointAdded(endpoint);
+  }
+
   /** Ends the scraping and closes the plugins. Call it when no request runs any more. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -228,6 +257,11 @@ export class InferenceCore {
   /** Refuses the requests that wait in queues, and those that would from now on. */
   refuseQueued(): void {
     this.#queues.close();
+  }
+
+  /** The configuration in force, since when in wall-clock milliseconds, and its plan. */
+  get configured(): { readonly config: EffectiveConfig; readonly since: number; readonly plan: SchedulingPlan } {
+    return { ...this.#configured, plan: this.#inForce.plan };
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -301,10 +335,13 @@ export class InferenceCore {
     const { instances } = this.#inForce;
     const next = this.#make(config, keep ? instances : undefined);
     this.#inForce = next;
+    this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
+    this.#kvEvents.watch(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+    if (this.#tells) this.#tellEndpoints();
   }
 
   /** Objectives have other priorities from now on. */

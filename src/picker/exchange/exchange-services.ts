@@ -8,6 +8,7 @@ import type { Quotas } from "../limits/quotas.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
+import type { ExchangeObserver } from "./exchange-observer.ts";
 import type { RequestHooks } from "./request-hooks.ts";
 import type { RequestLog } from "./request-log.ts";
 
@@ -18,6 +19,8 @@ export interface ExchangeServices {
   readonly endpoints: EndpointRegistry;
   readonly decider: RequestDecider;
   readonly metrics: ExchangeMetrics;
+  /** Watches for the page. Absent: nobody does. */
+  readonly observer?: ExchangeObserver | undefined;
   readonly hooks: () => RequestHooks;
   /** The queues of the configuration in force; undefined where it has no flow control. */
   readonly flowControl: () => FlowControl | undefined;

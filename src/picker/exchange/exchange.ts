@@ -59,6 +59,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #place: QueuePlace | undefined;
   #deciding: DecisionTrace | undefined;
   #decided = false;
+  /** The number of its decision record; 0 = it has none. */
+  #sequence = 0;
   #ended = false;
   #served = false;
   responseMetadata: DynamicMetadata | undefined;
@@ -72,6 +74,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#entry = services.log?.open(wire);
     this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
     this.#receivedAt = services.clock.now();
+    services.observer?.opened();
   }
 
   get requestId(): string {
@@ -140,6 +143,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     const next = this.#attempts?.failed(endpoint, failure, detail);
+    this.#services.observer?.attemptFailed(this.#sequence, endpoint, failure, detail, next);
     if (next !== undefined) return next;
     this.#rejection = noneAnswered(endpoint, detail);
     return this.#rejection;
@@ -147,6 +151,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   servedBy(hostPort: string): void {
     this.#served = true;
+    if (hostPort === this.#attempts?.via) return;
     const endpoint = this.#services.endpoints.byHostPort(hostPort);
     if (endpoint === undefined) {
       this.#services.onStrangerServed(oneLine(hostPort));
@@ -231,6 +236,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       endedAt: this.#services.clock.now(),
     };
     const error = this.#services.metrics.ended(ended);
+    const { observer } = this.#services;
+    observer?.ended(ended, this.#sequence, this.#attempts?.lastTried(this.#wire.retries ?? 0));
     this.#trace?.ended(cause, error, this.#response.status);
     this.#entry?.ended(ended, {
       requestId: this.#requestId,
@@ -344,6 +351,14 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       if (wait !== undefined) outcome.record.queued = wait;
       if (explained) this.#decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
+      this.#sequence = outcome.record.sequence;
+      this.#services.observer?.decided({
+        record: outcome.record,
+        endpoint: result instanceof Rejection ? undefined : result.endpoints[0],
+        receivedAt: this.#receivedAt,
+        caller: this.#wire.caller?.name,
+        streaming: request.streaming,
+      });
       this.#trace?.decided(request);
       this.#entry?.understood(request, outcome.record.sequence);
       if (result instanceof Rejection) return this.#refuse(result, request);
@@ -389,6 +404,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #answered(): void {
     if (this.#attempts === undefined) return;
     this.#attempts.answered();
+    this.#services.observer?.answered(this.#sequence, this.#attempts.current);
     this.#place?.answered();
   }
 
@@ -398,6 +414,9 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     // The model server has not answered, so neither its error nor its times count.
     this.#response.status = 0;
     this.#rejection = new Rejection("upstream_connect", detail);
-    this.#attempts?.unreached(detail);
+    const attempts = this.#attempts;
+    if (attempts === undefined) return;
+    attempts.unreached(detail);
+    this.#services.observer?.attemptFailed(this.#sequence, attempts.current, "connect", detail, undefined);
   }
 }

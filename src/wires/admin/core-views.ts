@@ -34,7 +34,7 @@ export function viewsOf(
   unready: () => string | undefined,
   backlog: () => BacklogPicture | undefined = () => undefined,
   limits?: LimitsViews,
-): AdminViews {
+): AdminViews & { find(id: string): DecisionRecord | undefined } {
   const { clock, records, endpointsView, registry } = core;
   const requestIds = (start: string): readonly string[] =>
     start.length < SHORTEST_START ? [] : records.idsBeginning(start, MAX_NAMED);
@@ -45,6 +45,7 @@ export function viewsOf(
   const find = (id: string): DecisionRecord | undefined =>
     (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
   return {
+    find,
     metrics: (format) => render(registry, format),
     ready: () => unready() === undefined,
     unready,

@@ -5,6 +5,9 @@ import { messageOf } from "../../base/inference/errors.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { listen, shut } from "./listen.ts";
+import { feedRoutes, helloOf } from "./page/routes.ts";
+import type { FeedSource } from "./page/source.ts";
+import { FeedStream } from "./page/stream.ts";
 
 /** The data that the Async Processor shows; `commands/dispatch` joins it from the rooms that own the data. */
 export interface DispatchViews {
@@ -28,6 +31,8 @@ interface DispatchAdminOptions {
   readonly metricsPort: number;
   readonly clock: Clock;
   readonly views: DispatchViews;
+  /** What the page asks for; absent = no `/debug/feed`. */
+  readonly feed?: FeedSource | undefined;
   /** Decides about every request to the metrics port. The probes answer every peer. */
   readonly authorize: Authorize;
 }
@@ -46,12 +51,19 @@ export async function startDispatchAdmin(options: DispatchAdminOptions): Promise
   const { host, views, clock, authorize } = options;
   const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes");
   try {
-    const app = metricsApp(views, authorize);
+    const { feed } = options;
+    const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, false));
+    const app = metricsApp(views, authorize, (routes) => {
+      if (feed !== undefined && stream !== undefined) feedRoutes(routes, feed, stream);
+    });
     const metrics = await listen(app, { host, port: options.metricsPort }, "the metrics");
     return {
       healthPort: (health.address() as AddressInfo).port,
       metricsPort: (metrics.address() as AddressInfo).port,
-      close: async () => void (await Promise.all([shut(health), shut(metrics)])),
+      async close() {
+        stream?.close();
+        await Promise.all([shut(health), shut(metrics)]);
+      },
     };
   } catch (error) {
     await shut(health);
@@ -72,10 +84,11 @@ function healthApp(views: DispatchViews, clock: Clock): Hono {
   return app;
 }
 
-function metricsApp(views: DispatchViews, authorize: Authorize): Hono {
+function metricsApp(views: DispatchViews, authorize: Authorize, more: (app: Hono) => void): Hono {
   const app = guardedApp(authorize, (format) => views.metrics(format));
   app.get("/debug/gates", async (context) => context.json(await views.gates()));
   app.get("/debug/queues", async (context) => context.json(await views.queues()));
+  more(app);
   app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
   app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
   return app;

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Hono } from "hono";
@@ -7,12 +6,20 @@ import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explai
 import { type Authorize, guardedApp } from "./access.ts";
 import { EventStream } from "./event-stream.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { feedRoutes, helloOf } from "./page/routes.ts";
+import type { FeedSource } from "./page/source.ts";
+import { FeedStream } from "./page/stream.ts";
+import { pageRoutes } from "./page-files.ts";
 import type { AdminViews } from "./views.ts";
 
 interface AdminOptions extends ListenOptions {
   readonly clock: Clock;
   readonly views: AdminViews;
   readonly authorize: Authorize;
+  /** What the page asks for; absent = no `/debug/feed`. */
+  readonly feed?: FeedSource | undefined;
+  /** Adds routes of the demo. */
+  readonly demo?: ((app: Hono) => void) | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -25,11 +32,10 @@ export interface AdminServer {
   close(): Promise<void>;
 }
 
-const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/feed /debug/pprof/";
 
 const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
@@ -97,7 +103,11 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
-  app.get("/", (context) => context.html(PAGE));
+  const { feed, demo } = options;
+  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, demo !== undefined));
+  if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
+  demo?.(app);
+  pageRoutes(app);
   app.get("/events", (context) => {
     const stream = events.open();
     if (stream === undefined) return context.text("too many pages are open\n", 503);
@@ -116,6 +126,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     },
     close() {
       events.close();
+      stream?.close();
       return shut(server);
     },
   };
@@ -144,7 +155,7 @@ const MAX_SECONDS = 60;
 /** Profiles of Go programs that Node.js cannot provide (epp-protocol 15.3). */
 const GO_ONLY = ["goroutine", "allocs", "threadcreate", "block", "mutex"] as const;
 
-const INDEX = `profiles of this process, in pprof format; seconds is 1 to ${MAX_SECONDS}
+const INDEX = `profiles of this process, in pprof format; the parameter seconds is from 1 to ${MAX_SECONDS}
 
 /debug/pprof/profile?seconds=${DEFAULT_SECONDS.profile}  where CPU time goes
 /debug/pprof/heap?seconds=${DEFAULT_SECONDS.heap}     objects allocated on V8's heap in that time and alive at its end
@@ -170,6 +181,6 @@ export function profileRoutes(app: Hono, profiler: Profiler): void {
     });
   for (const name of GO_ONLY)
     app.get(`/debug/pprof/${name}`, (context) =>
-      context.text(`there is no ${name} profile: it is one of Go programs; see /debug/pprof/\n`, 501),
+      context.text(`there is no ${name} profile: only Go programs have it; see /debug/pprof/\n`, 501),
     );
 }

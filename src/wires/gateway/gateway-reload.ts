@@ -4,9 +4,12 @@ import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts"
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
+import type { TrafficWatch } from "../../picker/core/watch/traffic-watch.ts";
+import type { SettingEntry } from "../admin/feed/config.ts";
 import { type GatewayKey, settingsChange } from "./gateway-keys.ts";
 import type { DescribedOptions } from "./gateway-options.ts";
 import type { GatewaySettings } from "./gateway-settings.ts";
+import { settingsDifference } from "./settings-view.ts";
 
 /** What a gateway.yaml and the flags say together. */
 export interface ReadSettings {
@@ -14,6 +17,8 @@ export interface ReadSettings {
   readonly options: DescribedOptions;
   /** A sentence for each key that has no effect, because a flag counts instead. */
   readonly warnings: readonly string[];
+  /** Every key with its value in force and the origin of it. */
+  entries(inForce: GatewaySettings): readonly SettingEntry[];
   /** `file:line:column: key`. */
   placeOf(key: GatewayKey): string;
 }
@@ -33,6 +38,8 @@ export interface GatewayReloadOptions {
   /** Puts the changed keys in force, all or none. Throws where it cannot. */
   apply(next: ReadSettings, changed: ReadonlySet<GatewayKey>): Promise<void>;
   readonly metrics: Metrics;
+  /** Learns of each change, for the page. */
+  readonly watch: Pick<TrafficWatch, "events" | "reloads">;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -45,6 +52,8 @@ export class GatewayReload {
   readonly #options: GatewayReloadOptions;
   readonly #watch: FolderWatch;
   #inForce: GatewaySettings;
+  /** As it was read last; undefined = the file has not changed since the start. */
+  #read: ReadSettings | undefined;
 
   constructor(options: GatewayReloadOptions) {
     const { file, clock, log, metrics } = options;
@@ -72,13 +81,24 @@ export class GatewayReload {
     this.#watch.close();
   }
 
+  /** Every key with its value in force. @param started as it was read at the start */
+  entries(started: ReadSettings): readonly SettingEntry[] {
+    return (this.#read ?? started).entries(this.#inForce);
+  }
+
   async #reload(): Promise<void> {
-    const { file, apply, log, metrics } = this.#options;
+    const { file, apply, log, metrics, watch, clock } = this.#options;
+    const at = clock.wall();
     try {
       const next = await file.read();
       const { now, restart, inForce } = settingsChange(this.#inForce, next.settings);
       await apply(next, new Set(now));
+      const difference = settingsDifference(this.#inForce, next.settings, [...now, ...restart]);
       this.#inForce = inForce;
+      this.#read = next;
+      watch.reloads.add({ at, what: file.path, result: "applied", problems: "", difference });
+      const what = [...now, ...restart.map((key) => `${key} (at the next start)`)].join(", ") || "nothing";
+      watch.events.add("file-changed", file.path, `${file.path} changed: ${what}`);
       metrics.gatewayFileReloadsTotal.with("applied").inc();
       metrics.gatewayFileRefused.with().set(0);
       metrics.gatewayFileRestartKeys.with().set(restart.length);
@@ -91,6 +111,8 @@ export class GatewayReload {
       metrics.gatewayFileRefused.with().set(1);
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
+      watch.reloads.add({ at, what: file.path, result: "refused", problems, difference: [] });
+      watch.events.add("file-refused", file.path, `a change of ${file.path} is refused: ${problems}`);
       log.error(
         { file: file.path },
         `the changed gateway file is refused, the old one stays in force; correct the file: ${problems}`,

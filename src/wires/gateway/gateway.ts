@@ -1,3 +1,4 @@
+import type { Hono } from "hono";
 import { delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
@@ -22,6 +23,8 @@ import { askForModels } from "../../pool/endpoints/model-client.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
+import { coreFeed } from "../admin/page/core-feed.ts";
+import { prometheusHistory } from "../admin/page/history.ts";
 import { startAdmin } from "../admin/server.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
@@ -31,17 +34,21 @@ import { AccessSwitch, checkEntry } from "./access-switch.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
 import { fewerRefusals, firstAnswer, outcomeOfUnopened } from "./gateway-access.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
-import { type FollowedFile, GatewayReload } from "./gateway-reload.ts";
+import { type FollowedFile, GatewayReload, type ReadSettings } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
 import { modelList } from "./model-list.ts";
 import { pathsOfOtherModels } from "./models-of-key.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
 
 /** What a gateway has besides its settings. */
-interface Surroundings {
+export interface Surroundings {
   readonly log: Logger;
+  /** Adds the controls of a demo to the admin port. */
+  readonly demo?: ((app: Hono) => void) | undefined;
   /** Followed while the gateway runs. */
   readonly file?: FollowedFile | undefined;
+  /** The settings of the start with their origins, for the page. */
+  readonly read?: ReadSettings | undefined;
   /** Changes the level of `log`. */
   readonly setLogLevel?: ((level: string) => void) | undefined;
 }
@@ -53,6 +60,10 @@ export interface Gateway extends Running {
   endpoints(): readonly Endpoint[];
   /** Puts the built-in configuration in force, with an empty prefix index. */
   useDefaultConfig(): Promise<void>;
+  /** The same for the text of an EndpointPickerConfig. */
+  useConfigText(configText: string): Promise<void>;
+  /** Tells an event of a demo on the time axis of the page. */
+  note(text: string): void;
 }
 
 /** What a gateway does. `starting`: its port may not be open yet. */
@@ -153,10 +164,26 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       if (phase !== "serving") return WHY_UNREADY[phase];
       return core.models.poolKnown ? core.unready : "no InferencePool is known";
     };
+    let reload: GatewayReload | undefined;
+    const views = viewsOf(core, "gateway", unready, options.backlog, limits);
+    const { prometheus } = options;
+    const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
+    const feed = coreFeed(core, {
+      history,
+      ...{ kind: "gateway", name: "gateway", unready, phase: () => phase, find: views.find },
+      warnings: options.read?.warnings,
+      settings: () =>
+        options.read === undefined
+          ? []
+          : (reload?.entries(options.read) ?? options.read.entries(options.read.settings)),
+    });
+    stops.push(feed.stop);
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", unready, options.backlog, limits),
+      views,
+      feed: feed.source,
+      demo: options.demo,
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
@@ -173,6 +200,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       serverTls: certificates.servers,
       cors: options.cors,
       ...(options.clients && { limits: options.clients }),
+      ...(options.streamRest !== undefined && { timers: { streamRest: options.streamRest } }),
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
@@ -186,8 +214,15 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
-        connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
-        badRequest: (slug) => metrics.exchangesTotal.with(outcomeOfUnopened(slug)).inc(),
+        connectionRefused() {
+          metrics.exchangesTotal.with("connection-refused").inc();
+          core.watch.unopened("connection_refused", false);
+        },
+        badRequest(slug) {
+          const outcome = outcomeOfUnopened(slug);
+          metrics.exchangesTotal.with(outcome).inc();
+          core.watch.unopened(slug.replaceAll("-", "_"), outcome === "error");
+        },
         retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
         clientGone() {},
         interrupted() {},
@@ -201,9 +236,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     parts.useProxy(proxy);
     if (options.file !== undefined) {
       const apply = parts.apply.bind(parts);
-      const reload = new GatewayReload({ file: options.file, apply, metrics, clock, log });
-      stops.push(() => reload.close());
-      await reload.start();
+      const following = new GatewayReload({ file: options.file, apply, metrics, watch: core.watch, clock, log });
+      reload = following;
+      stops.push(() => following.close());
+      await following.start();
     }
     phase = "serving";
     return {
@@ -217,8 +253,11 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       ],
       endpoints: () => core.endpoints.list(),
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
+      useConfigText: async (configText) => core.useConfig(await readConfig({ configText }, log), false),
+      note: (text) => core.watch.events.add("demo", "", text),
       async drain() {
         phase = "draining";
+        core.watch.events.add("drain-began", "", "the process has got its signal to end");
         scaler?.drain();
         proxy.closeAfterAnswers();
         // Whoever balances the load needs time to see that this gateway is not ready.
@@ -246,7 +285,7 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
       else
         log.warn(
           { endpoint: id, problem },
-          "the endpoint does not list its models; its last list counts, or without one it gets requests for every model",
+          "the endpoint does not list its models; its last list stays in force; without a list, the endpoint gets requests for every model",
         );
     },
   });
@@ -255,7 +294,8 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
 /** Runs the gateway until a signal; returns the exit status. @param file the gateway.yaml to follow, if there is one */
 export async function runGateway(
   options: GatewayOptions & LogSettings,
-  file?: FollowedFile & { readonly warnings: readonly string[] },
+  file: (FollowedFile & { readonly warnings: readonly string[] }) | undefined,
+  read: ReadSettings,
 ): Promise<number> {
   collectGarbageRarely();
   const { logging, jsonReadyLines } = options;
@@ -264,7 +304,7 @@ export async function runGateway(
   const setLogLevel = (level: string): void => {
     log.level = level;
   };
-  const gateway = await startGateway({ ...options, log, file, setLogLevel });
+  const gateway = await startGateway({ ...options, log, file, read, setLogLevel });
   const destination = { write: (text: string) => process.stdout.write(text) };
   const ready = createLogger({ name: "sluice", ...logging, level: "info", destination });
   for (const listening of gateway.listening) {

@@ -3,6 +3,7 @@ import { defaultSettings, overridden, placeOf, readGatewayFile } from "./gateway
 import type { GivenSettings } from "./gateway-keys.ts";
 import { gatewayOptions } from "./gateway-options.ts";
 import type { ReadSettings } from "./gateway-reload.ts";
+import { settingEntries } from "./settings-view.ts";
 
 /**
  * The settings of a gateway: those of the command line, then those of its file, then the defaults.
@@ -20,6 +21,7 @@ export async function readSettings(
     settings,
     options: gatewayOptions(settings, file, env),
     warnings: file === undefined ? [] : overridden(file, given),
+    entries: (inForce) => settingEntries(inForce, file, given),
     placeOf: (key) => (file === undefined ? key : placeOf(file, key)),
   };
 }

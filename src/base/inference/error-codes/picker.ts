@@ -12,6 +12,11 @@ export const PICKER_ERRORS = {
     cause: "A plugin cannot be made from its parameters.",
     remedy: "Correct the parameters, or the function of the plugin that the message names.",
   },
+  KV_EVENTS_CLIENT_MISSING: {
+    exit: 1,
+    cause: "The package that receives KV-cache events is not installed.",
+    remedy: "Run npm install zeromq@6.",
+  },
   PLUGIN_TYPE_TAKEN: {
     exit: 1,
     cause: "Two plugins, gates or metric sources use the same type name.",
@@ -138,6 +143,11 @@ export const PICKER_ERRORS = {
     exit: 1,
     cause: "Too many requests wait for producers, so this decision was made without their data.",
     remedy: "Make the producers faster, or add replicas.",
+  },
+  BURST_FULL: {
+    exit: 1,
+    cause: "A window of burst-prefix-cache-producer has its most requests, so this request did not wait for others.",
+    remedy: "Raise maxBatchSize, or shorten windowDurationMs.",
   },
   PREPARE_ABORTED: {
     exit: 1,

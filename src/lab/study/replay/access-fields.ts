@@ -159,7 +159,7 @@ export class AccessFields {
   /** The problem as text when the field of a time holds no time; undefined when the field is absent. */
   #notTime(value: Value): string | undefined {
     const found = this.#first("start", value, textIn) ?? this.#first("end", value, textIn);
-    return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is no time`;
+    return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is not a time`;
   }
 
   #lacks(...fields: readonly FieldName[]): string {
@@ -189,5 +189,5 @@ function fieldOf(text: string): [FieldName, string] {
     throw new SluiceError("FLAG_VALUE", `--field ${shown} should be name=path, as session=request.headers.x-chat`);
   if (Object.hasOwn(NAMES, name)) return [name as FieldName, path];
   const hint = didYouMean(name, ACCESS_FIELDS) || `; there are ${ACCESS_FIELDS.join(", ")}`;
-  throw new SluiceError("FLAG_VALUE", `--field ${shown} is nothing that is read of an access log${hint}`);
+  throw new SluiceError("FLAG_VALUE", `--field ${shown} is not a field of an access log${hint}`);
 }

@@ -1,37 +1,18 @@
 /**
- * Draws the plots of a report, in the browser. Inlined into the page as it stands, so it imports nothing at run time.
+ * Draws the plots of a report, in the browser. `report.ts` puts this file into the page as it stands, behind the file that it
+ * imports: a report has no other file.
  * @import { default as UPlot, Options, Series } from "uplot"
  * @import { LoadPlot, Plot, RangePlot } from "./plots-data.ts"
  */
+import { axes, colour, dash, dashWord, number, policyColour, zeroRange } from "./plot-style.js";
 
 const { uPlot } = /** @type {{ uPlot: typeof UPlot }} */ (/** @type {unknown} */ (globalThis));
 
 /** @type {readonly Plot[]} */
 const PLOTS = JSON.parse(document.getElementById("plots")?.textContent ?? "[]");
-const COLOURS = 8;
-/** Pixels on and off. Seven of them beside eight colours: no two of the first 56 policies look the same. */
-const DASHES = [[], [9, 4], [2, 3], [12, 4, 2, 4], [5, 5], [16, 5], [6, 3, 2, 3, 2, 3]];
 const HEIGHT = 260;
 /** Two of these stand beside each other on A4 and on letter paper. */
 const PRINT_WIDTH = 330;
-
-const format = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 3 });
-const large = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
-
-/** @param {number | null | undefined} value */
-const number = (value) => (value == null ? "–" : (Math.abs(value) < 1000 ? format : large).format(value));
-
-/** @param {string} name */
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-/** @param {number} policy */
-const policyColour = (policy) => colour(`--policy-${policy % COLOURS}`);
-/** As CSS tells lines apart, for the legend. @param {number} policy */
-const dashWord = (policy) => {
-  const [on] = dash(policy);
-  return on === undefined ? "solid" : on > 3 ? "dashed" : "dotted";
-};
-/** @param {number} policy */
-const dash = (policy) => DASHES[policy % DASHES.length] ?? [];
 
 /**
  * A value with its unit and, where the seeds differ, their range.
@@ -49,11 +30,8 @@ function told({ median, min, max }, at, unit) {
  * @returns {Options}
  */
 function common(plot, width, dashOf = () => "solid") {
-  const ink = colour("--ink-soft");
-  const grid = { stroke: colour("--line"), width: 1 };
-  const font = "12px system-ui, sans-serif";
-  const axis = { stroke: ink, grid, ticks: grid, font, labelFont: font, labelSize: 20 };
   const log = plot.form !== "loads" && plot.log;
+  const { x, y } = axes();
   /** Of a log scale the decades alone. @type {uPlot.Axis.Filter} */
   const filter = (_, splits) => splits.map((split) => (!log || Number.isInteger(Math.log10(split)) ? split : null));
   return {
@@ -62,10 +40,10 @@ function common(plot, width, dashOf = () => "solid") {
     series: [],
     scales: { x: { time: false } },
     axes: [
-      { ...axis, label: plot.xLabel, size: 34 },
+      { ...x, label: plot.xLabel },
       {
-        ...axis,
-        ...{ grid: { ...grid, filter }, ticks: { ...grid, filter }, filter },
+        ...y,
+        ...{ grid: { ...y.grid, filter }, ticks: { ...y.ticks, filter }, filter },
         label: plot.yLabel,
         size: 66,
         values: (_, splits) => splits.map((split) => (split == null ? "" : number(split))),
@@ -82,8 +60,8 @@ function common(plot, width, dashOf = () => "solid") {
  */
 function scaleRange(log) {
   return (_, min, max) => {
-    if (min == null || max == null) return [log ? 0.1 : 0, 1];
-    if (!log) return [0, max > 0 ? max * 1.08 : 1];
+    if (!log) return zeroRange(max);
+    if (min == null || max == null) return [0.1, 1];
     const low = 10 ** Math.floor(Math.log10(min));
     return [low, Math.max(10 ** Math.ceil(Math.log10(max)), low * 10)];
   };

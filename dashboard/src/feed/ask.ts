@@ -1,0 +1,71 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** Asks the process for JSON. @throws Error with the sentence of the process, or with the reason why there is no answer */
+export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, { cache: "no-store", ...init });
+  } catch (error) {
+    if (init.signal?.aborted === true) throw error;
+    throw new Error("the process does not answer");
+  }
+  const text = await answer.text();
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new Error(answer.ok ? `${path} gave no JSON` : text.trim() || `status ${answer.status}`);
+  }
+  if (answer.ok) return body as T;
+  const problem = (body as { readonly error?: unknown } | null)?.error;
+  throw new Error(typeof problem === "string" ? problem : `status ${answer.status}`);
+}
+
+/** The newest answer, and the problem of the last attempt. An answer stays while later attempts fail. */
+export interface Asked<T> {
+  readonly data: T | undefined;
+  readonly problem: string | undefined;
+}
+
+/**
+ * Asks now, again whenever the path changes, and every `everyMs` while the page is visible.
+ * @param path undefined = do not ask @param everyMs undefined = once
+ */
+export function useAsked<T>(path: string | undefined, everyMs?: number): Asked<T> {
+  const [asked, setAsked] = useState<Asked<T> & { readonly path: string | undefined }>({
+    ...{ data: undefined, problem: undefined, path },
+  });
+  useEffect(() => {
+    if (path === undefined) return undefined;
+    const ending = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = (): void => {
+      if (everyMs !== undefined && !ending.signal.aborted) timer = setTimeout(next, everyMs);
+    };
+    const next = (): void => {
+      if (document.hidden) {
+        again();
+        return;
+      }
+      ask<T>(path, { signal: ending.signal }).then(
+        (data) => {
+          setAsked({ data, problem: undefined, path });
+          again();
+        },
+        (error: unknown) => {
+          if (ending.signal.aborted) return;
+          const problem = error instanceof Error ? error.message : String(error);
+          setAsked((before) => ({ data: before.path === path ? before.data : undefined, problem, path }));
+          again();
+        },
+      );
+    };
+    next();
+    return () => {
+      ending.abort();
+      clearTimeout(timer);
+    };
+  }, [path, everyMs]);
+  // An answer about another path says nothing about this one.
+  return asked.path === path ? asked : { data: undefined, problem: undefined };
+}

@@ -1,0 +1,156 @@
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+
+/** A column of a table. */
+export interface Column<Row> {
+  readonly name: string;
+  /** Numbers stand on the right. */
+  readonly numeric?: boolean;
+  /** The head of the row for screen readers. */
+  readonly isHead?: boolean;
+  readonly title?: string;
+  readonly className?: string;
+  readonly cell: (row: Row) => ComponentChildren;
+  /** Rows sort by it when the head is clicked; numbers first from the most down. */
+  readonly sort?: (row: Row) => number | string;
+}
+
+interface TableProps<Row> {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string | number;
+  readonly rowClass?: (row: Row) => string | undefined;
+  /** Stands under a row that is open. */
+  readonly below?: (row: Row) => ComponentChildren | undefined;
+  readonly empty: ComponentChildren;
+  readonly caption?: ComponentChildren;
+}
+
+/** Above so many rows, only those in view are in the document. */
+const ALL_UP_TO = 80;
+const OVERSCAN = 12;
+
+/** A table that sorts by its heads and scrolls by itself. Long tables hold only the rows in view. */
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, keyOf, rowClass, below, empty, caption } = props;
+  const [order, setOrder] = useState<{ name: string; down: boolean } | undefined>(undefined);
+  const box = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ top: 0, height: 600, row: 32 });
+  const isLong = rows.length > ALL_UP_TO;
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null || !isLong) return undefined;
+    const row = element.querySelector("tbody tr:not(.spacer)")?.getBoundingClientRect().height ?? 32;
+    const look = (): void => setView({ top: element.scrollTop, height: element.clientHeight, row });
+    look();
+    element.addEventListener("scroll", look, { passive: true });
+    return () => element.removeEventListener("scroll", look);
+  }, [isLong]);
+
+  const sorted = sortedRows(rows, columns, order);
+  const first = isLong ? Math.max(0, Math.floor(view.top / view.row) - OVERSCAN) : 0;
+  const last = isLong
+    ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN)
+    : sorted.length;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
+    <section class={isLong ? "scroll tall" : "scroll"} ref={box} aria-label={label} tabIndex={0}>
+      <table aria-rowcount={isLong ? rows.length + 1 : undefined}>
+        {caption !== undefined && <caption>{caption}</caption>}
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <Head key={column.name} column={column} order={order} onOrder={setOrder} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.length === 0 && (
+            <tr>
+              <td colSpan={columns.length} class="wrap">
+                {empty}
+              </td>
+            </tr>
+          )}
+          {first > 0 && <Spacer key="above" height={first * view.row} />}
+          {sorted.slice(first, last).map((row, at) => {
+            const more = below?.(row);
+            return [
+              <tr key={keyOf(row)} class={rowClass?.(row)} aria-rowindex={isLong ? first + at + 2 : undefined}>
+                {columns.map(({ name, numeric, isHead, className, cell }) => {
+                  const kind = [numeric === true ? "n" : "", className ?? ""].join(" ").trim() || undefined;
+                  return isHead === true ? (
+                    <th key={name} scope="row" class={kind}>
+                      {cell(row)}
+                    </th>
+                  ) : (
+                    <td key={name} class={kind}>
+                      {cell(row)}
+                    </td>
+                  );
+                })}
+              </tr>,
+              more !== undefined && (
+                <tr key={`${keyOf(row)} below`} class="below">
+                  <td colSpan={columns.length}>{more}</td>
+                </tr>
+              ),
+            ];
+          })}
+          {last < sorted.length && <Spacer key="beneath" height={(sorted.length - last) * view.row} />}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Spacer({ height }: { height: number }) {
+  return (
+    <tr class="spacer">
+      <td style={{ height: `${height}px` }} />
+    </tr>
+  );
+}
+
+interface HeadProps<Row> {
+  readonly column: Column<Row>;
+  readonly order: { readonly name: string; readonly down: boolean } | undefined;
+  readonly onOrder: (order: { name: string; down: boolean } | undefined) => void;
+}
+
+function Head<Row>({ column: { name, numeric, title, sort }, order, onOrder }: HeadProps<Row>) {
+  const kind = numeric === true ? "n" : undefined;
+  if (sort === undefined)
+    return (
+      <th scope="col" class={kind} title={title}>
+        {name}
+      </th>
+    );
+  const mine = order?.name === name ? order : undefined;
+  const direction = mine === undefined ? "none" : mine.down ? "descending" : "ascending";
+  const next = mine === undefined ? { name, down: numeric === true } : { name, down: !mine.down };
+  return (
+    <th scope="col" class={kind} title={title} aria-sort={direction}>
+      <button type="button" class="sort" onClick={() => onOrder(next)}>
+        {name}
+        {mine !== undefined && <span aria-hidden="true">{mine.down ? " ↓" : " ↑"}</span>}
+      </button>
+    </th>
+  );
+}
+
+/** Sorts a copy; equal rows keep their order. */
+export function sortedRows<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  order: { readonly name: string; readonly down: boolean } | undefined,
+): readonly Row[] {
+  const by = columns.find(({ name }) => name === order?.name)?.sort;
+  if (by === undefined || order === undefined) return rows;
+  const sign = order.down ? -1 : 1;
+  return rows.toSorted((a, b) => {
+    const [x, y] = [by(a), by(b)];
+    return sign * (typeof x === "number" && typeof y === "number" ? x - y || 0 : String(x).localeCompare(String(y)));
+  });
+}

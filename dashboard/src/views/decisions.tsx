@@ -1,0 +1,245 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { DecisionRow, DecisionsFeed } from "../../../src/wires/admin/feed/decisions.ts";
+import { ask } from "../feed/ask.ts";
+import { useStore, useTopics } from "../feed/use-store.ts";
+import { count, counted, figure, span } from "../format.ts";
+import { Badge, Empty, Moment, type Tone } from "../parts/basics.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { linkTo, setQuery, usePlace } from "../router.ts";
+import { outcomeText } from "./overview.tsx";
+
+const PAGE = 100;
+const REASONS = ["routed", "refused", "failed", "waited", "retried"] as const;
+
+const OUTCOME_TONES: Readonly<Partial<Record<DecisionRow["journey"]["outcome"], Tone>>> = {
+  "server-error": "bad",
+  refused: "bad",
+  interrupted: "bad",
+  failed: "bad",
+  cancelled: "warn",
+  running: "ours",
+};
+
+/** How a request stands: its status, or that it runs. */
+export function OutcomeBadge({ journey: { outcome, status }, refused }: Pick<DecisionRow, "journey" | "refused">) {
+  if (refused !== null) return <Badge tone="bad">{status === null ? "refused" : `refused ${status}`}</Badge>;
+  if (outcome === "answered") return <span class="soft">{status ?? "answered"}</span>;
+  const text = outcome === "running" || outcome === "lost" ? outcome : outcomeText(outcome);
+  return (
+    <Badge tone={OUTCOME_TONES[outcome] ?? "plain"}>
+      {status === null || status < 300 ? text : `${text} ${status}`}
+    </Badge>
+  );
+}
+
+const COLUMNS: readonly Column<DecisionRow>[] = [
+  { name: "time", cell: ({ at }) => <Moment at={at} /> },
+  {
+    ...{ name: "request", isHead: true },
+    cell: ({ sequence, requestId }) => (
+      <a class="cut mono" href={linkTo("decisions", String(sequence))} title={requestId}>
+        {requestId}
+      </a>
+    ),
+  },
+  {
+    name: "model",
+    cell: ({ model }) => (
+      <span class="cut" title={model}>
+        {model}
+      </span>
+    ),
+  },
+  {
+    name: "endpoint",
+    cell: ({ endpoint, served }) => (
+      <>
+        {endpoint === null ? "–" : <a href={linkTo("endpoints", endpoint)}>{endpoint}</a>}
+        {served !== null && <span class="warn"> served by {served}</span>}
+      </>
+    ),
+  },
+  { name: "outcome", cell: (row) => <OutcomeBadge {...row} /> },
+  {
+    name: "waited",
+    numeric: true,
+    cell: ({ waitedMs }) => (waitedMs === 0 ? "–" : span(waitedMs)),
+    title: "in flow control",
+  },
+  { name: "TTFT", numeric: true, cell: ({ journey }) => span(journey.ttftMs) },
+  { name: "duration", numeric: true, cell: ({ journey }) => span(journey.durationMs) },
+  {
+    ...{ name: "tokens", numeric: true, title: "prompt, of which cached, and output" },
+    cell: ({ journey: { promptTokens, cachedTokens, outputTokens } }) =>
+      promptTokens === null && outputTokens === null
+        ? "–"
+        : `${figure(promptTokens)}${cachedTokens === null ? "" : ` (${figure(cachedTokens)})`} → ${figure(outputTokens)}`,
+  },
+  { name: "why", className: "why", cell: ({ why }) => <span title={why}>{why}</span> },
+];
+
+export function DecisionsView() {
+  const store = useStore();
+  const { query } = usePlace();
+  const filters = {
+    q: query.get("q") ?? "",
+    model: query.get("model") ?? "",
+    endpoint: query.get("endpoint") ?? "",
+    key: query.get("key") ?? "",
+    reason: query.get("reason") ?? "",
+  };
+  const search = new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== "")).toString();
+  const list = store.decisions;
+  const [held, setHeld] = useState<readonly DecisionRow[] | undefined>(undefined);
+  const [answer, setAnswer] = useState<{ search: string; feed?: DecisionsFeed; problem?: string }>({ search: "" });
+  const [next, setNext] = useState<number | null>(null);
+  const asked = useRef("");
+  const instance = store.hello?.instance;
+
+  // Typing asks once it pauses.
+  const [settled, setSettled] = useState(search);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(search), 200);
+    return () => clearTimeout(timer);
+  }, [search]);
+  const wished = useMemo(
+    () => ({ topics: ["decisions"] as const, query: Object.fromEntries(new URLSearchParams(settled)) }),
+    [settled],
+  );
+  useTopics(wished);
+  useEffect(() => {
+    asked.current = `${instance} ${settled}`;
+    const mine = asked.current;
+    list.clear();
+    setHeld(undefined);
+    ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}${settled === "" ? "" : `&${settled}`}`).then(
+      (feed) => {
+        if (asked.current !== mine) return;
+        list.add(feed.rows);
+        setNext(feed.next);
+        setAnswer({ search: settled, feed });
+        store.changed();
+      },
+      (error: unknown) => {
+        if (asked.current === mine)
+          setAnswer({ search: settled, problem: error instanceof Error ? error.message : String(error) });
+      },
+    );
+  }, [settled, instance, list, store]);
+
+  const older = async (): Promise<void> => {
+    const feed = await ask<DecisionsFeed>(
+      `debug/feed/decisions?limit=${PAGE}&before=${next}${settled === "" ? "" : `&${settled}`}`,
+    );
+    list.add(feed.rows);
+    setNext(feed.next);
+    setHeld(list.rows);
+  };
+  const rows = held ?? list.rows;
+  const { feed, problem } = answer;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Decisions</h1>
+        <span class="soft">
+          {feed !== undefined && `${counted(feed.kept.count, "decision")} kept, at most ${count(feed.kept.most)}`}
+        </span>
+        <div class="tools">
+          <button
+            type="button"
+            class="button"
+            aria-pressed={held !== undefined}
+            onClick={() => setHeld(held === undefined ? list.rows : undefined)}
+          >
+            {held === undefined ? "Pause" : "Go on"}
+          </button>
+        </div>
+      </div>
+      {/* biome-ignore lint/a11y/useSemanticElements: the element search is not known to all browsers yet */}
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Filter name="q" label="request ID" value={filters.q} hint="start of the ID, or a number" wide />
+        <Filter name="model" label="model" value={filters.model} />
+        <Filter name="endpoint" label="endpoint" value={filters.endpoint} />
+        <Filter name="key" label="key" value={filters.key} hint="name of the key" />
+        <label class="field">
+          reason
+          <input
+            list="reasons"
+            value={filters.reason}
+            placeholder="any"
+            onInput={(event) => setQuery("reason", event.currentTarget.value)}
+          />
+          <datalist id="reasons">
+            {REASONS.map((reason) => (
+              <option value={reason} key={reason} />
+            ))}
+          </datalist>
+        </label>
+      </form>
+      <div class="live-data">
+        {list.leftOut > 0 && held === undefined && (
+          <p class="note">
+            A sample: {counted(list.leftOut, "decision")} of {count(list.passed)} since this view was opened are not in
+            the list. The search finds them.
+          </p>
+        )}
+        {feed !== undefined && feed.alike.length > 1 && (
+          <p class="note">
+            Several request IDs begin so:{" "}
+            {feed.alike.map((id) => [
+              <a key={id} href={linkTo("decisions", id)}>
+                {id}
+              </a>,
+              " ",
+            ])}
+          </p>
+        )}
+        <div class="panel">
+          <Table
+            label="Decisions"
+            columns={COLUMNS}
+            rows={rows}
+            keyOf={({ sequence }) => sequence}
+            empty={
+              problem !== undefined ? (
+                <Empty what="The search has no answer">{problem}</Empty>
+              ) : settled === "" ? (
+                <Empty what="No decision yet">Each request that this process routes or refuses comes here.</Empty>
+              ) : (
+                <Empty what="No decision matches">
+                  {feed !== undefined && feed.kept.oldestAt !== null && (
+                    <>
+                      The oldest kept one is of <Moment at={feed.kept.oldestAt} />.
+                    </>
+                  )}
+                </Empty>
+              )
+            }
+          />
+        </div>
+        {next !== null && (
+          <div>
+            <button type="button" class="button" onClick={() => void older()}>
+              Older decisions
+            </button>
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Filter(props: { name: string; label: string; value: string; hint?: string; wide?: boolean }) {
+  return (
+    <label class="field">
+      {props.label}
+      <input
+        type="search"
+        class={props.wide === true ? "wide" : undefined}
+        value={props.value}
+        placeholder={props.hint ?? "any"}
+        onInput={(event) => setQuery(props.name, event.currentTarget.value)}
+      />
+    </label>
+  );
+}

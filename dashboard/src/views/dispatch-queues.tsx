@@ -1,0 +1,245 @@
+import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../../src/wires/admin/feed/queues.ts";
+import type { Store } from "../feed/store.ts";
+import { absolute, count, counted, figure, percent, span } from "../format.ts";
+import { Badge, Bar, Empty, Moment, Panel, Tiles, type Tone } from "../parts/basics.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { TimePlot } from "../plots/time-plot.tsx";
+
+const WINDOW = 900;
+const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
+  open: "good",
+  closed: "warn",
+  latched: "warn",
+  unreadable: "bad",
+  unknown: "plain",
+};
+
+const seconds = (value: number | null): string => span(value === null ? null : value * 1000);
+
+/** The queues, capacities and worker pools of the Async Processor. */
+export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store: Store }) {
+  const { series, events } = store;
+  const waiting = sumOf(queues.queues, ({ waiting: of }) => of);
+  const rate = sumOf(queues.queues, ({ endedPerSecond }) => endedPerSecond);
+  const eta = queues.queues.reduce<number | null>(
+    (most, { etaSeconds }) => (etaSeconds === null ? most : Math.max(most ?? 0, etaSeconds)),
+    null,
+  );
+  const late = queues.queues.filter(({ makesIt }) => makesIt === false);
+  return (
+    <>
+      <Tiles
+        label="Backlog"
+        tiles={[
+          { name: "Waiting", value: count(waiting), also: "messages in all queues" },
+          { name: "Claimed", value: count(queues.claims), also: `${count(queues.unwritten)} results not written` },
+          { name: "Ended", value: rate === null ? "–" : `${figure(rate)}/s` },
+          {
+            name: "Time left",
+            value: seconds(eta),
+            also: eta === null ? "not known" : `until ${absolute(store.now() + eta * 1000).slice(11, 19)}`,
+          },
+          {
+            ...{
+              name: "Deadlines",
+              value: late.length > 0 ? "at risk" : queues.queues.some(({ makesIt }) => makesIt === true) ? "met" : "–",
+            },
+            also: late.length > 0 ? late.map(({ queue }) => queue).join(", ") : "at the present rate",
+            tone: late.length > 0 ? "bad" : "plain",
+          },
+        ]}
+      />
+      <Panel title="Queues of messages">
+        <Table
+          label="Queues of messages"
+          columns={queueColumns(store.now())}
+          rows={queues.queues}
+          keyOf={({ queue }) => queue}
+          empty={<Empty what="No queue is configured" />}
+        />
+      </Panel>
+      <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
+        <Table
+          label="Capacities"
+          columns={CAPACITIES}
+          rows={queues.capacities}
+          keyOf={({ capacity }) => capacity}
+          below={(capacity) =>
+            capacity.timeline.length > 0 ? <GateTimeline capacity={capacity} now={store.now()} /> : undefined
+          }
+          empty={<Empty what="No gate reads a budget">Messages go as fast as workers are free.</Empty>}
+        />
+      </Panel>
+      <div class="grid">
+        <TimePlot
+          title="Backlog"
+          seconds={series.seconds}
+          lines={[
+            { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
+            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
+          ]}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
+        />
+        <TimePlot
+          title="Dispatch budget"
+          seconds={series.seconds}
+          lines={[
+            { label: "D", colour: 0, values: series.values("budget.D") ?? [] },
+            { label: "baseline B", colour: 1, values: series.values("budget.B") ?? [] },
+          ]}
+          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
+          empty="No gate reads a budget."
+        />
+        <TimePlot
+          title="In flight and N"
+          seconds={series.seconds}
+          lines={[
+            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
+            { label: "N", colour: 4, values: series.values("budget.N") ?? [] },
+          ]}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
+        />
+      </div>
+      <Panel title="Worker pools">
+        <Table
+          label="Worker pools"
+          columns={POOLS}
+          rows={queues.pools}
+          keyOf={({ pool }) => pool}
+          empty={<Empty what="No worker pool" />}
+        />
+      </Panel>
+      <p class="note">
+        <code>sluice batch</code> shows the progress of a batch where it runs; <code>sluice queue</code> inspects and
+        repairs queues.
+      </p>
+    </>
+  );
+}
+
+function sumOf(queues: readonly QueueFeed[], of: (queue: QueueFeed) => number | null): number | null {
+  const known = queues.map(of).filter((value) => value !== null);
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);
+}
+
+function queueColumns(now: number): readonly Column<QueueFeed>[] {
+  return [
+    {
+      name: "queue",
+      isHead: true,
+      cell: ({ queue }) => (
+        <span class="cut" title={queue}>
+          {queue}
+        </span>
+      ),
+    },
+    {
+      name: "state",
+      cell: ({ state, because }) => (
+        <Badge tone={state === "claiming" || state === "idle" ? "good" : "warn"} title={because}>
+          {state}
+        </Badge>
+      ),
+    },
+    { name: "waiting", numeric: true, cell: ({ waiting }) => count(waiting) },
+    { name: "claimed", numeric: true, cell: ({ claimed }) => count(claimed) },
+    { name: "retries", numeric: true, cell: ({ retries }) => count(retries) },
+    {
+      name: "dead",
+      numeric: true,
+      cell: ({ dead }) => <span class={dead !== null && dead > 0 ? "bad" : undefined}>{count(dead)}</span>,
+    },
+    { name: "oldest", numeric: true, cell: ({ oldestAgeSeconds }) => seconds(oldestAgeSeconds) },
+    {
+      name: "ended",
+      numeric: true,
+      cell: ({ endedPerSecond }) => (endedPerSecond === null ? "–" : `${figure(endedPerSecond)}/s`),
+    },
+    { name: "time left", numeric: true, cell: ({ etaSeconds }) => seconds(etaSeconds) },
+    {
+      name: "nearest deadline",
+      cell: ({ nextDeadline, makesIt }) =>
+        nextDeadline === null ? (
+          "–"
+        ) : (
+          <>
+            <span title={absolute(nextDeadline * 1000)}>in {span(Math.max(0, nextDeadline * 1000 - now))}</span>{" "}
+            {makesIt !== null && <Badge tone={makesIt ? "good" : "bad"}>{makesIt ? "makes it" : "too late"}</Badge>}
+          </>
+        ),
+    },
+    { name: "gate", cell: ({ gate, heldByGate }) => `${gate}${heldByGate > 0 ? `, holds ${count(heldByGate)}` : ""}` },
+    { name: "why", className: "why whole", cell: ({ because }) => because },
+  ];
+}
+
+const CAPACITIES: readonly Column<CapacityFeed>[] = [
+  {
+    name: "capacity",
+    isHead: true,
+    cell: ({ capacity }) => (
+      <span class="cut" title={capacity}>
+        {capacity}
+      </span>
+    ),
+  },
+  { name: "gate", cell: ({ state }) => <Badge tone={CAPACITY_TONES[state]}>{state}</Badge> },
+  { name: "D", numeric: true, cell: ({ D }) => figure(D), title: "dispatch budget: the free share of the system" },
+  { name: "B", numeric: true, cell: ({ B }) => figure(B), title: "baseline: the share kept free" },
+  { name: "max_SYS", numeric: true, cell: ({ maxSys }) => (typeof maxSys === "number" ? count(maxSys) : maxSys) },
+  {
+    ...{ name: "in flight of N", numeric: true },
+    cell: ({ own, N, unit }) => (
+      <>
+        {count(own)} of {figure(N)} {unit}
+        {N > 0 && <Bar of={Math.min(own / N, 0.999)} />}
+      </>
+    ),
+  },
+  { name: "may start", numeric: true, cell: ({ moreMayStart }) => figure(moreMayStart) },
+  { name: "sample age", numeric: true, cell: ({ sampleAgeSeconds }) => seconds(sampleAgeSeconds) },
+  { name: "why", className: "why whole", cell: ({ because }) => because },
+];
+
+function GateTimeline({ capacity: { timeline }, now }: { capacity: CapacityFeed; now: number }) {
+  const first = timeline[0]?.at ?? now;
+  const all = Math.max(1, now - first);
+  const newest = timeline.at(-1);
+  return (
+    <div class="gate-timeline">
+      <div
+        class="strip"
+        role="img"
+        aria-label={`${counted(timeline.length, "state")} of the gate since ${absolute(first)}`}
+      >
+        {timeline.map(({ at, state }, place) => (
+          <i
+            key={at}
+            class={CAPACITY_TONES[state]}
+            title={`${state} from ${absolute(at)}`}
+            style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
+          />
+        ))}
+      </div>
+      {newest !== undefined && (
+        <span class="note">
+          {newest.state} since <Moment at={newest.at} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+const POOLS: readonly Column<DispatchFeed["pools"][number]>[] = [
+  { name: "worker pool", isHead: true, cell: ({ pool }) => pool },
+  { name: "gate", cell: ({ gate }) => gate },
+  {
+    ...{ name: "workers running", numeric: true },
+    cell: ({ running, workers }) => (
+      <>
+        {count(running)} of {count(workers)}
+        <Bar of={Math.min(running / workers, 0.999)} />
+      </>
+    ),
+  },
+];

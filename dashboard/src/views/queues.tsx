@@ -1,0 +1,167 @@
+import type { BandFeed, FlowControlFeed } from "../../../src/wires/admin/feed/queues.ts";
+import type { Store } from "../feed/store.ts";
+import { useStore, useTopics } from "../feed/use-store.ts";
+import { bytes, count, counted, figure, percent, span } from "../format.ts";
+import { Badge, Bar, Empty, Panel, Tiles } from "../parts/basics.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { TimePlot } from "../plots/time-plot.tsx";
+import { linkTo } from "../router.ts";
+import { DispatchQueues } from "./dispatch-queues.tsx";
+import { Limits } from "./limits.tsx";
+
+const WISH = { topics: ["queues"], query: {} } as const;
+const WINDOW = 900;
+
+export function QueuesView() {
+  const store = useStore();
+  useTopics(WISH);
+  const { queues, hello } = store;
+  return (
+    <>
+      <div class="page-head">
+        <h1>Queues</h1>
+      </div>
+      <div class="live-data">
+        {queues === undefined && <Empty what="Waiting for the queues" />}
+        {queues?.kind === "off" && (
+          <Panel title="Flow control">
+            <Empty what="Flow control is off: no request waits in a queue">{queues.text}</Empty>
+          </Panel>
+        )}
+        {queues?.kind === "flow-control" && <FlowControl queues={queues} store={store} />}
+        {queues?.kind === "dispatch" && <DispatchQueues queues={queues} store={store} />}
+        {hello?.kind === "gateway" && <Limits />}
+      </div>
+    </>
+  );
+}
+
+const loadOf = (used: number, most: number | null, say: (value: number) => string): string =>
+  most === null ? say(used) : `${say(used)} of ${say(most)}`;
+
+function FlowControl({ queues, store: { series, events } }: { queues: FlowControlFeed; store: Store }) {
+  const { saturation, expected, bands } = queues;
+  const waited = (name: "p50" | "p90" | "p99") => series.values(`queued.${name}`) ?? [];
+  return (
+    <>
+      <Tiles
+        label="Flow control"
+        tiles={[
+          {
+            name: "Waiting",
+            value: count(queues.requests),
+            also: `requests, ${loadOf(queues.bytes, queues.maxBytes, bytes)}`,
+          },
+          {
+            ...{ name: "Saturation", value: percent(saturation), also: `expected ${percent(expected)}` },
+            tone: saturation !== null && saturation >= 1 ? "bad" : "plain",
+            title: "expected: with what was sent since the last scrape",
+          },
+          { name: "Let go", value: `${figure(queues.leftPerSecond)}/s`, also: "in the last minute" },
+          {
+            ...{ name: "Refused", value: `${figure(queues.refusedPerSecond)}/s`, also: "in the last minute" },
+            tone: queues.refusedPerSecond > 0 ? "bad" : "plain",
+          },
+          ...Object.entries(queues.stages).map(([stage, value]) => ({
+            name: `Saturation of ${stage}`,
+            value: percent(value),
+          })),
+        ]}
+      />
+      {queues.problem !== null && <p class="bad">{queues.problem}</p>}
+      <Panel title="Bands" note="the highest priority first; a band holds its requests back from its ceiling on">
+        <Table
+          label="Bands"
+          columns={BANDS}
+          rows={bands}
+          keyOf={({ priority }) => priority}
+          below={(band) => (band.flows.length > 0 ? <Flows band={band} /> : undefined)}
+          empty={<Empty what="No band yet">A band comes with the first request of its priority.</Empty>}
+        />
+      </Panel>
+      <div class="grid">
+        <TimePlot
+          title="Requests waiting"
+          seconds={series.seconds}
+          lines={[{ label: "waiting", colour: 1, values: series.values("waiting") ?? [] }]}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
+        />
+        <TimePlot
+          title="Wait of the requests that left"
+          seconds={series.seconds}
+          lines={(["p50", "p90", "p99"] as const).map((name, at) => ({
+            label: name,
+            colour: [0, 4, 1][at]!,
+            values: waited(name),
+          }))}
+          {...{ window: WINDOW, say: span, events, version: series.version }}
+        />
+        <TimePlot
+          title="Saturation"
+          seconds={series.seconds}
+          lines={[{ label: "saturation", colour: 0, values: series.values("saturation") ?? [] }]}
+          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
+        />
+      </div>
+      <p>
+        <a href={linkTo("decisions", "", { reason: "waited" })}>Decisions that waited</a>
+      </p>
+    </>
+  );
+}
+
+const BANDS: readonly Column<BandFeed>[] = [
+  { name: "priority", isHead: true, cell: ({ priority }) => String(priority) },
+  { name: "state", cell: ({ open }) => <Badge tone={open ? "good" : "warn"}>{open ? "open" : "held back"}</Badge> },
+  { name: "waiting", numeric: true, cell: ({ requests, maxRequests }) => loadOf(requests, maxRequests, count) },
+  { name: "bytes", numeric: true, cell: ({ bytes: used, maxBytes }) => loadOf(used, maxBytes, bytes) },
+  {
+    name: "ceiling",
+    numeric: true,
+    cell: ({ ceiling }) => percent(ceiling),
+    title: "the saturation from which it holds back",
+  },
+  { name: "flows", numeric: true, cell: ({ flowCount }) => count(flowCount) },
+  { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },
+];
+
+const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [
+  {
+    name: "fairness ID",
+    isHead: true,
+    cell: ({ fairnessId }) => (
+      <span class="cut" title={fairnessId}>
+        {fairnessId}
+      </span>
+    ),
+  },
+  { name: "requests", numeric: true, cell: ({ requests }) => count(requests) },
+  { name: "head waits", numeric: true, cell: ({ headWaitMs }) => span(headWaitMs) },
+];
+
+function Flows({ band }: { band: BandFeed }) {
+  const most = Math.max(...band.flows.map(({ requests }) => requests));
+  const columns = FLOWS.map((column) =>
+    column.name === "requests"
+      ? {
+          ...column,
+          cell: ({ requests }: BandFeed["flows"][number]) => (
+            <>
+              {count(requests)}
+              <Bar of={(requests / most) * 0.99} />
+            </>
+          ),
+        }
+      : column,
+  );
+  return (
+    <Table
+      label={`Flows of band ${band.priority}`}
+      caption={`The longest ${counted(band.flows.length, "flow")} of ${count(band.flowCount)}`}
+      columns={columns}
+      rows={band.flows}
+      keyOf={({ fairnessId }) => fairnessId}
+      empty=""
+    />
+  );
+}

@@ -1,0 +1,55 @@
+import { redacted, withoutKeys } from "../../base/inference/secrets.ts";
+import type { FlagRow } from "./go-flags.ts";
+
+/** A flag as the page shows it: `SettingEntry` of the page's contract. */
+export interface FlagSetting {
+  readonly name: string;
+  /** As JSON, without secrets. */
+  readonly value: string;
+  readonly source: "flag" | "file" | "environment" | "default";
+  /** The flag or the variable that gives the value; null = none does. */
+  readonly place: string | null;
+  readonly change: null;
+}
+
+/** A flag whose value is a secret. */
+const SECRET = /(password|passwd|secret|token|credential|authorization|api-?key)s?$/i;
+
+/**
+ * Every flag that has an effect, with the origin of its value, sorted.
+ * @param explicit names of the flags on the command line
+ * @param placeInFile where a file gives the value of a flag; undefined = it does not
+ */
+export function flagSettings(
+  table: readonly FlagRow[],
+  { values, explicit }: { readonly values: object; readonly explicit: ReadonlySet<string> },
+  env: Readonly<Record<string, string | undefined>>,
+  placeInFile: (flag: string) => string | undefined = () => undefined,
+): readonly FlagSetting[] {
+  const all = values as Readonly<Record<string, unknown>>;
+  return table
+    .filter(({ inert }) => inert === undefined)
+    .map((row): FlagSetting => {
+      const { name } = row;
+      const inFile = explicit.has(name) ? undefined : placeInFile(name);
+      const inEnvironment = row.env !== undefined && Boolean(env[row.env]);
+      const source = explicit.has(name)
+        ? "flag"
+        : inFile !== undefined
+          ? "file"
+          : inEnvironment
+            ? "environment"
+            : "default";
+      const places = { flag: `--${name}`, file: inFile ?? null, environment: row.env ?? null, default: null };
+      const value = all[name] ?? null;
+      const shown = SECRET.test(name) && value !== "" && value !== null ? "REDACTED" : redacted(value);
+      return {
+        name: `--${name}`,
+        value: withoutKeys(JSON.stringify(shown) ?? "null"),
+        source,
+        place: places[source],
+        change: null,
+      };
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}

@@ -1,0 +1,213 @@
+import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
+import { STATES } from "../../async/dispatch/claim-plan.ts";
+import {
+  DISPATCH_GAUGE,
+  type DispatchWatch,
+  MESSAGE_COUNTS,
+  type MessageCount,
+} from "../../async/dispatch/dispatch-watch.ts";
+import type { Dispatcher } from "../../async/dispatch/dispatcher.ts";
+import { capacityView } from "../../async/dispatch/views.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { VERSION } from "../../base/process/version.ts";
+import { bucketQuantile } from "../../base/telemetry/second-ring.ts";
+import type { SettingEntry } from "../../wires/admin/feed/config.ts";
+import type { FeedHello } from "../../wires/admin/feed/feed.ts";
+import type { FigureName, Figures, Overview, Totals, WindowFigures } from "../../wires/admin/feed/overview.ts";
+import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../wires/admin/feed/queues.ts";
+import { PROCESS, shown, shownArgs } from "../../wires/admin/page/process.ts";
+import { everySecond } from "../../wires/admin/page/sampler.ts";
+import type { FeedSource, HistorySource } from "../../wires/admin/page/source.ts";
+
+/** The parts of a running dispatcher that its page shows. */
+export interface DispatchFeedParts {
+  readonly clock: Clock;
+  readonly dispatcher: Dispatcher;
+  readonly backlog: BacklogPoller;
+  readonly watch: DispatchWatch;
+  readonly phase: () => FeedHello["phase"];
+  /** Settings of the process with their origin. */
+  readonly settings: readonly SettingEntry[];
+  readonly warnings: readonly string[];
+  readonly history?: HistorySource | undefined;
+}
+
+type Reader = (watch: DispatchWatch, second: number) => number;
+
+const gauge =
+  (place: number): Reader =>
+  ({ ring }, second) =>
+    ring.gauge(second, place);
+const QUANTILES = [
+  ["p50", 0.5],
+  ["p90", 0.9],
+  ["p99", 0.99],
+] as const;
+
+const FIGURES: ReadonlyMap<FigureName, Reader> = new Map<FigureName, Reader>([
+  ...MESSAGE_COUNTS.map(
+    (count, place) => [`messages.${count}`, ({ ring }, second) => ring.sum(second, place)] as [FigureName, Reader],
+  ),
+  ...QUANTILES.map(
+    ([name, q]) => [`latency.${name}`, ({ ring }, second) => ring.quantile(second, 0, q)] as [FigureName, Reader],
+  ),
+  ["inFlight", gauge(DISPATCH_GAUGE.inFlight)],
+  ["backlog", gauge(DISPATCH_GAUGE.backlog)],
+  ["oldest", gauge(DISPATCH_GAUGE.oldest)],
+  ["eta", gauge(DISPATCH_GAUGE.eta)],
+  ["budget.D", gauge(DISPATCH_GAUGE.D)],
+  ["budget.B", gauge(DISPATCH_GAUGE.B)],
+  ["budget.N", gauge(DISPATCH_GAUGE.N)],
+  ["gate", gauge(DISPATCH_GAUGE.gate)],
+  ["cpu", gauge(DISPATCH_GAUGE.cpu)],
+  ["lag", gauge(DISPATCH_GAUGE.lag)],
+]);
+
+/**
+ * What a dispatcher tells its page. From this call on the process measures once a second.
+ * @returns the source, and a function that ends the measuring
+ */
+export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedSource; readonly stop: () => void } {
+  const { clock, dispatcher, backlog, watch } = parts;
+  const { ring, events } = watch;
+  const startedAt = PROCESS.startedAt(clock.wall());
+  events.add("process-started", "", `sluice dispatch ${VERSION} started`);
+  const stop = everySecond(
+    clock,
+    () => watch.wall(),
+    (load) => watch.sample(dispatcher, backlog, load),
+  );
+  const lastSecond = (): number => ring.newest - 1;
+  const source: FeedSource = {
+    topics: ["overview", "events", "queues"],
+    instance: `${PROCESS.pid}-${startedAt}`,
+    events,
+    hello: () => ({
+      ...{ kind: "dispatch", name: "dispatch", version: VERSION, startedAt, at: clock.wall() },
+      phase: parts.phase(),
+      unready: parts.phase() === "serving" ? null : "the process claims no messages",
+      rings: { seconds: ring.shape.seconds, events: events.capacity, decisions: 0, bytes: ring.bytes },
+    }),
+    lastSecond,
+    oldestSecond: () => ring.oldest,
+    overview(seconds) {
+      const to = lastSecond();
+      const from = Math.max(to - seconds + 1, ring.oldest);
+      return overviewOf(watch, from, to);
+    },
+    tick: (second) => ({ second, figures: figuresAt(watch, second), totals: totalsOf(watch) }),
+    queues: () => queuesOf(parts),
+    config: () => ({
+      ...{ kind: "dispatch", version: VERSION, node: PROCESS.node, startedAt, pid: PROCESS.pid },
+      args: shownArgs(process.argv.slice(2)),
+      settings: parts.settings,
+      picker: null,
+      warnings: parts.warnings.slice(-32),
+      reloads: [],
+      links: [
+        { text: "metrics", href: "/metrics" },
+        { text: "gates as JSON", href: "/debug/gates" },
+        { text: "queues as JSON", href: "/debug/queues" },
+      ],
+    }),
+    history: parts.history,
+  };
+  return { source, stop };
+}
+
+function figuresAt(watch: DispatchWatch, second: number): Figures<number | null> {
+  const figures: Partial<Record<FigureName, number | null>> = {};
+  for (const [name, read] of FIGURES) figures[name] = shown(read(watch, second));
+  return figures;
+}
+
+function overviewOf(watch: DispatchWatch, from: number, to: number): Omit<Overview, "events" | "lastEventId"> {
+  const count = Math.max(0, to - from + 1);
+  const figures: Partial<Record<FigureName, (number | null)[]>> = {};
+  for (const [name, read] of FIGURES)
+    figures[name] = Array.from({ length: count }, (_, n) => shown(read(watch, from + n)));
+  return {
+    ...{ from, step: 1, count, figures },
+    windows: { minute: windowOf(watch, Math.max(from, to - 59), to), all: windowOf(watch, from, to) },
+    totals: totalsOf(watch),
+  };
+}
+
+function totalsOf(watch: DispatchWatch): Totals {
+  const messages = Object.fromEntries(MESSAGE_COUNTS.map((count) => [count, watch.total(count)]));
+  return {
+    requests: {},
+    tokens: { prompt: 0, output: 0, cached: 0 },
+    routed: 0,
+    messages: messages as Record<MessageCount, number>,
+  };
+}
+
+/** A dispatcher has no tokens and no first token: `durationMs` is the time of one attempt at a gateway. */
+function windowOf({ ring }: DispatchWatch, from: number, to: number): WindowFigures {
+  const buckets = ring.buckets(from, to, 0);
+  const [p50, p90, p99] = QUANTILES.map(([, q]) => shown(bucketQuantile(buckets, q)));
+  const none = { p50: null, p90: null, p99: null };
+  return {
+    seconds: Math.max(1, to - from + 1),
+    requestsPerSecond: {},
+    ttftMs: none,
+    durationMs: { p50: p50!, p90: p90!, p99: p99! },
+    queuedMs: none,
+    promptTokensPerSecond: 0,
+    outputTokensPerSecond: 0,
+    predictedHitRate: null,
+    reportedHitRate: null,
+    errors: [],
+  };
+}
+
+function queuesOf({ clock, dispatcher, backlog, watch }: DispatchFeedParts): DispatchFeed {
+  const at = clock.wall();
+  return {
+    kind: "dispatch",
+    at,
+    claims: dispatcher.claims,
+    unwritten: dispatcher.writer.pending,
+    capacities: [...dispatcher.capacities.values()].map((capacity): CapacityFeed => {
+      const { latched: _latched, kind: _kind, ...view } = capacityView(capacity, dispatcher, at);
+      return { ...view, timeline: watch.changes(view.capacity) };
+    }),
+    queues: dispatcher.consumers.map((consumer): QueueFeed => {
+      const { queue, state, keptByGate, admission, outcomes } = consumer;
+      const view = backlog.views.get(queue.name);
+      const eta = view?.eta ?? Number.NaN;
+      const deadline = view?.nextDeadline ?? Number.NaN;
+      return {
+        queue: queue.name,
+        pool: queue.workerPoolId,
+        gate: queue.gate?.type ?? "none",
+        state,
+        because: STATES[state].because,
+        heldByGate: keptByGate,
+        capacities: admission.capacities.map(({ source }) => source.key),
+        waiting: known(view?.waiting),
+        claimed: known(view?.claimed),
+        retries: known(view?.retries),
+        dead: known(view?.dead),
+        oldestAgeSeconds: known(view?.age),
+        endedPerSecond: known(view?.rate),
+        etaSeconds: known(eta),
+        nextDeadline: known(deadline),
+        // At a standstill the time is infinite: then it does not make it.
+        makesIt: Number.isNaN(eta) || !Number.isFinite(deadline) ? null : at / 1000 + eta <= deadline,
+        ended: outcomes.ended,
+      };
+    }),
+    pools: dispatcher.pools.map(({ settings, running }) => ({
+      pool: settings.id,
+      gate: settings.gate?.type ?? "none",
+      workers: settings.workers,
+      running,
+    })),
+  };
+}
+
+function known(value: number | undefined): number | null {
+  return value !== undefined && Number.isFinite(value) ? value : null;
+}

@@ -1,0 +1,92 @@
+/** What a process reports as an event on the time axis of its page. */
+export type ProcessEventKind =
+  | "process-started"
+  | "drain-began"
+  | "endpoint-added"
+  | "endpoint-removed"
+  | "endpoint-up"
+  | "endpoint-blind"
+  | "endpoint-down"
+  | "config-changed"
+  | "config-refused"
+  | "file-changed"
+  | "file-refused"
+  | "gate-closed"
+  | "gate-open"
+  | "flow-control-on"
+  | "flow-control-off"
+  | "demo";
+
+/** One change of a followed file that was put in force or refused. */
+export interface FileReload {
+  /** Wall-clock milliseconds. */
+  readonly at: number;
+  /** The file. */
+  readonly what: string;
+  readonly result: "applied" | "refused";
+  /** The problems of a refused one; "" = none. */
+  readonly problems: string;
+  /** Lines that begin with `- ` or `+ `. */
+  readonly difference: readonly string[];
+}
+
+/** The most reloads that are kept, and the most lines of a difference. */
+const MAX_RELOADS = 8;
+const MAX_LINES = 200;
+const MAX_PROBLEMS = 8192;
+/** The most lines on each side that are compared one by one; else all of them count as changed. */
+const MAX_COMPARED = 600;
+
+/** The last changes of followed files, the newest first. */
+export class ReloadLog {
+  #reloads: readonly FileReload[] = [];
+
+  list(): readonly FileReload[] {
+    return this.#reloads;
+  }
+
+  add(reload: FileReload): void {
+    const { problems, difference } = reload;
+    const kept = { ...reload, problems: problems.slice(0, MAX_PROBLEMS), difference: difference.slice(0, MAX_LINES) };
+    this.#reloads = [kept, ...this.#reloads].slice(0, MAX_RELOADS);
+  }
+}
+
+/**
+ * The lines in which two texts differ, each with `- ` (only in `before`) or `+ ` (only in `after`): the longest common
+ * subsequence stays out.
+ */
+export function lineDifference(before: string, after: string): string[] {
+  let old = before.split("\n");
+  let now = after.split("\n");
+  let start = 0;
+  while (start < old.length && start < now.length && old[start] === now[start]) start++;
+  old = old.slice(start);
+  now = now.slice(start);
+  while (old.length > 0 && now.length > 0 && old.at(-1) === now.at(-1)) {
+    old.pop();
+    now.pop();
+  }
+  if (old.length > MAX_COMPARED || now.length > MAX_COMPARED)
+    return [...old.map((line) => `- ${line}`), ...now.map((line) => `+ ${line}`)];
+  const width = now.length + 1;
+  const lengths = new Uint16Array((old.length + 1) * width);
+  for (let i = old.length - 1; i >= 0; i--)
+    for (let j = now.length - 1; j >= 0; j--)
+      lengths[i * width + j] =
+        old[i] === now[j]
+          ? lengths[(i + 1) * width + j + 1]! + 1
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!);
+  const lines: string[] = [];
+  let i = 0;
+  let j = 0;
+  while (i < old.length || j < now.length) {
+    if (i < old.length && j < now.length && old[i] === now[j]) {
+      i++;
+      j++;
+    } else if (j >= now.length || (i < old.length && lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!))
+      lines.push(`- ${old[i++]}`);
+    else lines.push(`+ ${now[j++]}`);
+  }
+  return lines;
+}

@@ -1,0 +1,68 @@
+import type { FeedKind } from "./feed.ts";
+
+/** The answer of `/debug/feed/config`. */
+export interface ConfigFeed {
+  readonly kind: FeedKind;
+  readonly version: string;
+  readonly node: string;
+  readonly startedAt: number;
+  readonly pid: number;
+  /** The command line, without secrets. */
+  readonly args: readonly string[];
+  /** Settings of the process: keys of gateway.yaml, or flags. Sorted by name. */
+  readonly settings: readonly SettingEntry[];
+  /** The `EndpointPickerConfig` in force; null in a dispatcher. */
+  readonly picker: PickerConfigFeed | null;
+  /** Sentences; the newest last, at most 32. */
+  readonly warnings: readonly string[];
+  /** The last reloads, the newest first, at most 8. */
+  readonly reloads: readonly Reload[];
+  readonly links: readonly { readonly text: string; readonly href: string }[];
+}
+
+export type SettingSource = "flag" | "file" | "environment" | "default";
+
+export interface SettingEntry {
+  readonly name: string;
+  /** As JSON; a secret is the text `"(secret)"`. */
+  readonly value: string;
+  readonly source: SettingSource;
+  /** `--flag`, or `gateway.yaml:12:3`; null = none. */
+  readonly place: string | null;
+  /** When a change of the file takes effect; null = not from a file that is followed. */
+  readonly change: "now" | "restart" | null;
+}
+
+export interface PickerConfigFeed {
+  /** As `configHash` of a decision. */
+  readonly hash: string;
+  /** The file, or the name of the built-in configuration. */
+  readonly origin: string;
+  /**
+   * The complete configuration as YAML, with a comment on the origin of each value (a line of the file, a default, or why Sluice
+   * added it), as `sluice explain-config` prints it. The text is itself a configuration, so the page can edit and replay it.
+   * Secrets are `REDACTED`. Null = it is too long.
+   */
+  readonly text: string | null;
+  /** Since when it is in force. */
+  readonly since: number;
+  readonly plugins: readonly { readonly name: string; readonly type: string; readonly parameters: string }[];
+  readonly profiles: readonly {
+    readonly name: string;
+    readonly filters: readonly string[];
+    readonly scorers: readonly { readonly name: string; readonly weight: number }[];
+    readonly picker: string;
+  }[];
+  readonly flowControl: boolean;
+}
+
+export interface Reload {
+  readonly at: number;
+  /** The file. */
+  readonly what: string;
+  readonly result: "applied" | "refused";
+  /** The problems of a refused one, in sentences. */
+  readonly problems: string;
+  /** What changed, one line each: `- old`, `+ new`, at most 200 lines. */
+  readonly difference: readonly string[];
+}

@@ -32,6 +32,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/check-server": ["commands/common", "lab/check", "base/document"],
   "commands/config": [
     "commands/common",
+    "commands/dispatch",
     "wires/gateway",
     "picker/config",
     "picker/core",
@@ -101,6 +102,8 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/core",
     "picker/decisions",
     "picker/flowcontrol",
+    "picker/kv-events",
+    "picker/prefix",
     "picker/scheduling",
     "pool/endpoints",
     "base/document",

@@ -22,7 +22,7 @@ import { simulateCommand } from "../src/commands/simulate/command.ts";
 import { topCommand } from "../src/commands/top/command.ts";
 import { commandMarkdown } from "./command-text.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
-import { gatesReference, pluginsReference } from "./plugin-reference.ts";
+import { dispatchFilesReference, gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -183,6 +183,7 @@ function flagsReference(): string {
 }
 
 const PAGES: Readonly<Record<string, () => string>> = {
+  "dispatch-files.md": dispatchFilesReference,
   "errors.md": errorsReference,
   "flags.md": flagsReference,
   "gates.md": gatesReference,

@@ -268,7 +268,7 @@ describe("what is no message", () => {
       return started;
     };
     const dead = await run("queue", "peek", "q", "--dead");
-    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is no JSON/);
+    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is not JSON/);
     expect((await run("queue", "requeue", "q")).stderr).toBe("sluice: 1 of 1 dead letters are in queue q again\n");
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");

@@ -147,7 +147,7 @@ describe("the page of a gateway, in Chromium", () => {
     const candidates = page.getByRole("region", { name: "Candidates with their scores" });
     await candidates.waitFor();
     expect(await candidates.locator("tbody tr").count()).toBe(2);
-    expect(await candidates.locator("thead").textContent()).toContain("prefix-cache-scorer × 3");
+    expect(await candidates.locator("thead").textContent()).toContain("prefix-cache × 3");
     expect(await candidates.locator(".stack").first().locator("i").count()).toBe(4);
     const funnel = await page.locator(".funnel").textContent();
     expect(funnel).toContain("3 candidates");

@@ -17,6 +17,8 @@ export interface Leg {
 export interface Role {
   readonly port: number;
   readonly legs: readonly Leg[];
+  /** Forgets the requests so far. */
+  forget(): void;
   close(): void;
 }
 
@@ -114,6 +116,9 @@ async function listening(
   return {
     port: (server.address() as AddressInfo).port,
     legs,
+    forget() {
+      legs.length = 0;
+    },
     close() {
       server.closeAllConnections();
       server.close();

@@ -135,7 +135,7 @@ function optionsOf(
         size: 22,
         font: "11px system-ui, sans-serif",
         ticks: { show: false },
-        space: 80,
+        space: 58,
         values: (_, splits) => splits.map((at) => axisTime(at, latest.current.window)),
       },
       {

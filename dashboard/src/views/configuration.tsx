@@ -151,7 +151,7 @@ function PickerPanel({ picker }: { picker: PickerConfigFeed }) {
       </details>
       {text !== null && (
         <details>
-          <summary>The file as it was read</summary>
+          <summary>The complete configuration, with the origin of each value</summary>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus */}
           <pre tabIndex={0}>{text}</pre>
         </details>

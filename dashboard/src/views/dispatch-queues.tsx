@@ -78,7 +78,7 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
             { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
             { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
           ]}
-          {...{ window: WINDOW, say: count, events, version: series.version }}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
         <TimePlot
           title="Dispatch budget"
@@ -110,7 +110,8 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         />
       </Panel>
       <p class="note">
-        Batches: <code>sluice batch status</code> shows their progress, and <code>sluice queue</code> cancels messages.
+        <code>sluice batch</code> shows the progress of a batch where it runs; <code>sluice queue</code> inspects and
+        repairs queues.
       </p>
     </>
   );

@@ -73,7 +73,7 @@ export function OverviewView() {
           {store.hello?.kind !== "dispatch" && <Errors store={store} />}
           <Events events={store.events} />
         </div>
-        {store.totals !== undefined && store.hello?.kind !== "dispatch" && <TotalsPanel totals={store.totals} />}
+        {store.totals !== undefined && <TotalsPanel totals={store.totals} />}
       </div>
     </>
   );
@@ -202,7 +202,7 @@ const PLOTS: readonly PlotRow[] = [
   },
   { title: "Saturation", say: percent, top: 1, lines: [["saturation", "saturation", 0]] },
   {
-    ...{ title: "Requests in flight and waiting", say: count },
+    ...{ title: "Requests in flight and waiting", say: figure, sparse: true },
     lines: [
       ["inFlight", "in flight", 0],
       ["waiting", "waiting", 1],
@@ -219,7 +219,7 @@ const PLOTS: readonly PlotRow[] = [
       ["messages.shed", "shed", 7],
     ],
   },
-  { title: "Backlog", say: count, lines: [["backlog", "messages", 0]] },
+  { title: "Backlog", say: figure, lines: [["backlog", "messages", 0]] },
   {
     ...{ title: "Dispatch budget", say: percent, top: 1 },
     lines: [
@@ -288,6 +288,9 @@ function Errors({ store: { minute, quarter } }: { store: Store }) {
   );
 }
 
+/** The words for the outcomes of messages. */
+const MESSAGES: Readonly<Record<string, string>> = { success: "succeeded" };
+
 /** The newest events of the list. */
 const SHOWN_EVENTS = 50;
 
@@ -319,15 +322,25 @@ export function Events({ events }: { events: readonly EventEntry[] }) {
 }
 
 function TotalsPanel({ totals }: { totals: Totals }) {
-  const parts: (readonly [string, ComponentChildren])[] = [
-    ...NAMES.filter((name) => name === "answered" || (totals.requests[name] ?? 0) > 0).map(
-      (name) => [OUTCOMES[name].text, <output data-total={name}>{count(totals.requests[name] ?? 0)}</output>] as const,
-    ),
-    ["routed", <output data-total="routed">{count(totals.routed)}</output>],
-    ["prompt tokens", <output data-total="prompt">{count(totals.tokens.prompt)}</output>],
-    ["cached tokens", <output data-total="cached">{count(totals.tokens.cached)}</output>],
-    ["output tokens", <output data-total="output">{count(totals.tokens.output)}</output>],
-  ];
+  const { requests, routed, tokens, messages } = totals;
+  const named: (readonly [string, string, number])[] =
+    messages === undefined
+      ? [
+          ...NAMES.filter((name) => name === "answered" || (requests[name] ?? 0) > 0).map(
+            (name) => [name, OUTCOMES[name].text, requests[name] ?? 0] as const,
+          ),
+          ["routed", "routed", routed],
+          ["prompt", "prompt tokens", tokens.prompt],
+          ["cached", "cached tokens", tokens.cached],
+          ["output", "output tokens", tokens.output],
+        ]
+      : Object.entries(messages).map(([name, value]) => [name, MESSAGES[name] ?? name, value] as const);
+  const parts = named.map(([key, text, value]): readonly [string, ComponentChildren] => [
+    text,
+    <output key={key} data-total={key}>
+      {count(value)}
+    </output>,
+  ]);
   return (
     <Panel title="Since the start" note={<a href="metrics">as in /metrics</a>} padded>
       <dl class="totals">

@@ -84,7 +84,7 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
           title="Requests waiting"
           seconds={series.seconds}
           lines={[{ label: "waiting", colour: 1, values: series.values("waiting") ?? [] }]}
-          {...{ window: WINDOW, say: count, events, version: series.version }}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
         <TimePlot
           title="Wait of the requests that left"

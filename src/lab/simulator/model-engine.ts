@@ -1,6 +1,9 @@
 import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "./sequence.ts";
 
+/** Gets a block of the prefix cache, by the halves of its hash, and whether it came or left. */
+export type BlockListener = (first: number, second: number, came: boolean) => void;
+
 /** The interface of an engine for a simulation, with any model of time. */
 export interface ModelEngine {
   /** Sequences that compute, and sequences in the queue. */
@@ -12,6 +15,12 @@ export interface ModelEngine {
   snapshotMetrics(): EndpointMetrics;
   /** Takes a prompt: it starts, waits, or is refused (`onReject` during the call). `submit` itself never produces tokens. */
   submit(spec: SequenceSpec, listener: SequenceListener): Sequence;
+  /**
+   * Calls back for each block of tokens that comes into the prefix cache or leaves it, by the halves of its hash. A block may come
+   * several times, and then leaves as often. Absent = the engine does not tell.
+   * @returns tokens of a block
+   */
+  watchBlocks?(onChange: BlockListener): number;
   /** Ends a waiting or running sequence; does nothing for any other. */
   abort(sequence: Sequence): void;
 }

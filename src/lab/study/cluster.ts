@@ -18,6 +18,7 @@ import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
+import { ExactKnowledge } from "./exact-knowledge.ts";
 import type { Rule } from "./policies.ts";
 
 /** Default interval at which the simulated collector scrapes an engine, milliseconds. */
@@ -59,13 +60,17 @@ export class SimCluster {
   readonly #flowControl: FlowControl | undefined;
   readonly #instances: ReturnType<typeof instancesOf>;
   readonly #scheduler: Scheduler;
+  /** Undefined: the configuration does not hear of caches. */
+  readonly #exact: ExactKnowledge | undefined;
   readonly #bytesPerToken = new BytesPerToken();
   /** The priorities that requests have had. */
   readonly #priorities = new Set<number>();
 
   constructor(options: SimClusterOptions) {
-    const { config, clock, random, serversAfterMs = 0 } = options;
+    const { config: given, clock, random, serversAfterMs = 0 } = options;
     this.#options = options;
+    this.#exact = ExactKnowledge.isNeeded(given) ? new ExactKnowledge(clock, random) : undefined;
+    const config = this.#exact?.within(given) ?? given;
     this.#endpoints = new EndpointRegistry({ clock, random });
     if (serversAfterMs === 0) this.#addServers();
     this.#instances = instancesOf(config, { clock, random, log: silentLogger });
@@ -100,6 +105,7 @@ export class SimCluster {
       // Staleness depends on the interval, so the cluster sets it as the collector does.
       endpoint.scrapeInterval = scrapeIntervalMs;
       this.#serverOf.set(endpoint, i);
+      this.#exact?.hear(endpoint, engine);
       return { endpoint, engine };
     });
   }
@@ -179,6 +185,7 @@ export class SimCluster {
     const { endpoints } = this.#endpoints.candidates();
     const { targetModel } = understood;
     const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
+    this.#exact?.asked(request, spec);
     const refused =
       queued === undefined ? this.#admission.admit(request, endpoints, this.#options.clock.now()) : undefined;
     const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);

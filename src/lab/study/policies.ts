@@ -19,6 +19,23 @@ ${refs.join("")}  - {pluginRef: max-score-picker}
   };
 }
 
+/** A configuration with exact matches and scorers: type, weight and parameters. */
+function precise(name: string, scorers: readonly (readonly [string, number, string?])[]): ConfigSource {
+  const plugins = scorers.map(([type, , given]) => `- type: ${type}\n${given ? `  parameters: ${given}\n` : ""}`);
+  const refs = scorers.map(([type, weight]) => `  - {pluginRef: ${type}, weight: ${weight}}\n`);
+  return {
+    configText: `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: precise-prefix-cache-producer
+  parameters: {speculativeIndexing: true}
+${plugins.join("")}schedulingProfiles:
+- name: ${name}
+  plugins:
+${refs.join("")}`,
+  };
+}
+
 /**
  * The guide "optimized baseline" of llm-d (`guides/optimized-baseline/router`). Its gate of 286,720 tokens in flight is written
  * as the parameters of the pinned release: 18 s at 15,928 tokens/s are 286,704 tokens.
@@ -92,10 +109,31 @@ export const POLICIES: readonly Policy[] = [
     source: OPTIMIZED_BASELINE,
   },
   {
+    name: "llm-d-precise",
+    about: "the weights of llm-d-defaults; prefixes by the KV-cache events of the servers, which come 20 ms late",
+    source: precise("llm-d-precise", [
+      ["prefix-cache-scorer", 3],
+      ["queue-scorer", 2],
+      ["kv-cache-utilization-scorer", 2],
+    ]),
+  },
+  {
     name: "default",
     about: "the built-in profile that runs without a file",
     source: {},
     disaggregated: DEFAULT_WITH_ROLES,
+  },
+  {
+    name: "default-precise",
+    about: "the built-in profile; prefixes by the KV-cache events of the servers, which come 20 ms late",
+    source: precise("default-precise", [
+      ["queue-scorer", 1],
+      ["kv-cache-utilization-scorer", 1],
+      ["prefix-cache-scorer", 3],
+      ["lora-affinity-scorer", 4],
+      ["active-request-scorer", 3],
+      ["token-load-scorer", 64, "{queueThresholdTokens: 1048576}"],
+    ]),
   },
   {
     name: "sticky-until-saturated",

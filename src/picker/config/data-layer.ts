@@ -172,7 +172,8 @@ export function checkCollected(
 ): void {
   const readers = sources.flatMap(({ extractors }) => extractors);
   const written = new Set(readers.flatMap(attributesOf));
-  for (const member of new Set(members)) {
+  // Several profiles may name one plugin.
+  for (const member of new Map(members.map((one) => [one.name, one])).values()) {
     const { name, definition } = member;
     const path = table.get(name)?.path ?? [];
     const { needs } = definition;

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
+import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
@@ -62,9 +63,24 @@ export async function warmUp(
       rank: 0,
       labels: {},
     });
+  for (const [i, endpoint] of core.endpoints.list().entries())
+    endpoint.metrics = { ...LOAD, waiting: i % 3, running: i, scrapedAt: clock.now() };
   await play((wire) => core.openExchange(wire), exchanges());
   await core.close();
 }
+
+/** Values as a scrape reads them: decisions run other code where they are unknown. */
+const LOAD: EndpointMetrics = {
+  waiting: 0,
+  running: 0,
+  kvUsage: 0.25,
+  maxLora: 4,
+  loraRunning: new Set(),
+  loraWaiting: new Set(),
+  blockSize: 16,
+  blocks: 10_000,
+  scrapedAt: 0,
+};
 
 function* exchanges(): Iterable<SyntheticExchange> {
   const long = answer(CHUNKS);
@@ -77,7 +93,7 @@ function* exchanges(): Iterable<SyntheticExchange> {
 function exchange(number: number, words: number, { answerType, answer: chunks }: Answer): SyntheticExchange {
   const content = `${number} ${"word ".repeat(words)}`;
   const body = Buffer.from(
-    `{"model":"warm-up","stream":${chunks.length > 1},"max_tokens":256,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"${content}"}]}`,
+    `{"model":"warm-up","stream":${chunks.length > 1},"max_tokens":256,"temperature":0.7,"top_p":1,"n":1,"stop":null,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"${content}"}]}`,
   );
   const headers = [
     [":method", "POST"],

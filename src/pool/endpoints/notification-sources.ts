@@ -19,14 +19,12 @@ export const k8sNotificationSource = defineDataSource({
   payload: "pods",
   parameters: z.strictObject({
     group: z
-      .literal("", { error: "is no group that Sluice watches for plugins; only pods are: leave group empty" })
+      .literal("", { error: "must be empty: plugins hear of pods only, and pods have no group" })
       .default("")
       .describe("API group; only the empty one, that of pods."),
-    version: z
-      .literal("v1", { error: "is no version that Sluice watches for plugins; write v1" })
-      .describe("API version; only `v1`."),
+    version: z.literal("v1", { error: "must be v1: plugins hear of pods only" }).describe("API version; only `v1`."),
     kind: z
-      .literal("Pod", { error: "is no kind that Sluice watches for plugins; only Pod is" })
+      .literal("Pod", { error: "must be Pod: plugins hear of pods only" })
       .describe("Kind of the objects; only `Pod`."),
   }),
   create: () => ({ notifies: "pods" }),

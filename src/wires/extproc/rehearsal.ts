@@ -39,11 +39,13 @@ const AT_A_TIME = 16;
 /** Milliseconds after which a rehearsal that does not end is given up; it takes a tenth of a second. */
 const PATIENCE = 2000;
 
-/** HPACK: literal fields with indexed names and without; `:method: POST`, `:scheme: http` (RFC 7541, appendix A). */
+/** HPACK (RFC 7541, section 6): `:method: POST`, `:scheme: http`, names by number, kept and indexed fields. */
 const POST_OVER_HTTP = [0x83, 0x86];
 const PATH = 0x04;
 const AUTHORITY = 0x01;
-const NEW_NAME = 0x00;
+const KEPT = 0x40;
+const INDEXED = 0x80;
+const NEWEST = 62;
 
 /**
  * Plays synthetic exchanges over a loopback connection of their own, as Envoy in the mode FULL_DUPLEX_STREAMED would: they
@@ -147,7 +149,7 @@ class RehearsingClient {
   *#framesOf(exchange: SyntheticExchange): Iterable<Buffer> {
     const stream = this.#stream;
     this.#stream += 2;
-    yield frame(FRAME.headers, FLAG.endHeaders, stream, HEAD);
+    yield frame(FRAME.headers, FLAG.endHeaders, stream, stream === 1 ? FIRST_HEAD : HEAD);
     for (const message of messagesOf(exchange, this.#writer)) {
       const prefix = Buffer.alloc(5);
       prefix.writeUInt32BE(message.length, 1);
@@ -161,18 +163,21 @@ class RehearsingClient {
 
 const literal = (text: string): Buffer => Buffer.concat([Buffer.from([text.length]), Buffer.from(text, "latin1")]);
 
-const HEAD = Buffer.concat([
-  Buffer.from([...POST_OVER_HTTP, PATH]),
+/** The headers of the first call, which both sides keep in their tables. */
+const FIRST_HEAD = Buffer.concat([
+  Buffer.from([...POST_OVER_HTTP, KEPT | PATH]),
   literal(PROCESS_PATH),
-  Buffer.from([AUTHORITY]),
+  Buffer.from([KEPT | AUTHORITY]),
   literal("warm-up"),
-  Buffer.from([NEW_NAME]),
+  Buffer.from([KEPT]),
   literal("te"),
   literal("trailers"),
-  Buffer.from([NEW_NAME]),
+  Buffer.from([KEPT]),
   literal("content-type"),
   literal("application/grpc"),
 ]);
+/** The headers of the others: the four kept ones by their numbers. */
+const HEAD = Buffer.from([...POST_OVER_HTTP, ...[3, 2, 1, 0].map((age) => INDEXED | (NEWEST + age))]);
 
 function frame(type: number, flags: number, stream: number, payload: Uint8Array): Buffer {
   const head = Buffer.alloc(FRAME_HEADER);

@@ -3,7 +3,7 @@ import type { Random } from "../../../base/clock/random.ts";
 import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
 import { extendHashes, promptHashes } from "../block-hashes.ts";
 import { finishReason, outputLength } from "../lengths.ts";
-import { type EngineCounters, type ModelEngine, NO_COUNTS } from "../model-engine.ts";
+import { type BlockListener, type EngineCounters, type ModelEngine, NO_COUNTS } from "../model-engine.ts";
 import type { RefusalReason, Sequence, SequenceListener, SequenceSpec } from "../sequence.ts";
 import { BatchScheduler, BatchSequence } from "./batch-scheduler.ts";
 import { type BatchingConfig, type StepLoad, stepDuration } from "./config.ts";
@@ -82,6 +82,12 @@ export class BatchingEngine implements ModelEngine {
   /** The KV cache: blocks held, kept and free. */
   get blocks(): { readonly pinned: number; readonly idle: number; readonly capacity: number } {
     return this.#scheduler.pool;
+  }
+
+  /** As in `ModelEngine`. */
+  watchBlocks(onChange: BlockListener): number {
+    this.#scheduler.pool.onChange = onChange;
+    return this.config.blockSize;
   }
 
   /**

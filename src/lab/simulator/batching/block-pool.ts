@@ -1,3 +1,5 @@
+import type { BlockListener } from "../model-engine.ts";
+
 /** No block. */
 export const NO_BLOCK = -1;
 
@@ -29,6 +31,8 @@ export class BlockPool {
   #queued: number;
   #idle = 0;
   #changes = 0;
+  /** Called for contents that come and go. */
+  onChange: BlockListener | undefined;
 
   /** @param capacity blocks, >= 1 */
   constructor(capacity: number) {
@@ -126,6 +130,7 @@ export class BlockPool {
       record[WORDS * last + CHAIN] = block;
     }
     this.#changes++;
+    this.onChange?.(first, second, true);
   }
 
   /**
@@ -158,6 +163,7 @@ export class BlockPool {
       record[WORDS * before + CHAIN] = after;
     }
     record[WORDS * block + HASHED] = 0;
+    this.onChange?.(first, second, false);
     for (let twin = after; twin !== NO_BLOCK; twin = record[WORDS * twin + CHAIN]!) {
       if (record[WORDS * twin] === first && record[WORDS * twin + SECOND] === second) this.#changes++;
     }

@@ -1,17 +1,8 @@
 import { columns } from "../../base/process/screen.ts";
 import type { EndpointsFeed } from "../../wires/admin/feed/endpoints.ts";
-import type { FeedHello } from "../../wires/admin/feed/feed.ts";
 import type { FigureName, Overview, Quantiles, WindowFigures } from "../../wires/admin/feed/overview.ts";
 import type { QueuesFeed } from "../../wires/admin/feed/queues.ts";
-
-/** What one look at a process found. */
-export interface Look {
-  readonly hello: FeedHello;
-  readonly overview: Overview;
-  /** Null where the process has none. */
-  readonly endpoints: EndpointsFeed | null;
-  readonly queues: QueuesFeed;
-}
+import type { Look } from "./look.ts";
 
 /** Events at the end of a picture. */
 const EVENTS = 4;

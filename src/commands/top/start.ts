@@ -8,7 +8,8 @@ import type { Overview } from "../../wires/admin/feed/overview.ts";
 import type { QueuesFeed } from "../../wires/admin/feed/queues.ts";
 import { type AdminAccess, askAdmin } from "../common/admin-client.ts";
 import type { Output } from "../common/command.ts";
-import { type Look, pictureOf, summaryOf } from "./picture.ts";
+import type { Look } from "./look.ts";
+import { pictureOf, summaryOf } from "./picture.ts";
 
 /** Seconds that a picture describes. */
 const SECONDS = 60;

@@ -118,7 +118,7 @@ describe("the page of a gateway, in Chromium", () => {
   it("shows endpoints with their state, and which were left out of decisions", async () => {
     await send("left-out");
     const page = await open("#/endpoints");
-    const rows = page.getByRole("region", { name: "Endpoints" }).locator("tbody tr");
+    const rows = page.getByRole("group", { name: "Endpoints" }).locator("tbody tr");
     await rows.nth(3).waitFor();
     expect(await rows.count()).toBe(4);
     expect(await rows.filter({ has: page.locator(".badge.bad") }).textContent()).toContain("ECONNREFUSED");
@@ -144,7 +144,7 @@ describe("the page of a gateway, in Chromium", () => {
     const page = await open("#/decisions");
     await page.getByLabel("request ID").fill("seen-on");
     await page.getByRole("link", { name: "seen-on-the-page" }).click();
-    const candidates = page.getByRole("region", { name: "Candidates with their scores" });
+    const candidates = page.getByRole("group", { name: "Candidates with their scores" });
     await candidates.waitFor();
     expect(await candidates.locator("tbody tr").count()).toBe(2);
     expect(await candidates.locator("thead").textContent()).toContain("prefix-cache × 3");
@@ -179,7 +179,7 @@ describe("the page of a gateway, in Chromium", () => {
     });
     expect(answer.status).toBe(412);
     const page = await open("#/decisions?reason=refused");
-    const row = page.getByRole("region", { name: "Decisions" }).locator("tbody tr", { hasText: "never-cached" });
+    const row = page.getByRole("group", { name: "Decisions" }).locator("tbody tr", { hasText: "never-cached" });
     await row.waitFor();
     expect(await row.locator(".badge.bad").textContent()).toBe("refused 412");
     await row.getByRole("link", { name: "never-cached" }).click();

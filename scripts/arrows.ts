@@ -139,6 +139,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/flowcontrol",
     "picker/limits",
     "picker/scheduling",
+    "picker/tokenizers",
     "pool/discovery",
     "pool/endpoints",
     "pool/resources",
@@ -163,7 +164,9 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/limits": ["picker/scheduling", "base/document", "base/redis"],
   "picker/testing": ["picker/decisions", "picker/scheduling", "base/plugin"],
   "picker/decisions": ["picker/scheduling", "base/document", "base/plugin"],
-  "picker/scheduling": ["picker/prefix", "base/plugin"],
+  "picker/scheduling": ["picker/kv-events", "picker/prefix", "base/document", "base/plugin"],
+  "picker/kv-events": ["picker/prefix", "base/plugin"],
+  "picker/tokenizers": ["picker/scheduling", "base/plugin"],
   "picker/prefix": [],
   // async
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],

@@ -1,5 +1,6 @@
 import { DISPATCH_METRICS } from "../src/base/telemetry/dispatch-metrics.ts";
 import { FLOW_CONTROL_METRICS } from "../src/base/telemetry/flow-control-metrics.ts";
+import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { LIMIT_METRICS } from "../src/base/telemetry/limit-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "../src/base/telemetry/metric-spec.ts";
 import { ELECTION_METRICS, KUBERNETES_METRICS, POOL_METRICS } from "../src/base/telemetry/pool-metrics.ts";
@@ -18,6 +19,11 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Pool and endpoints", "The model servers, as scraped and as counted here.", POOL_METRICS],
   ["Flow control", "Requests that wait for room, and the saturation that decides.", FLOW_CONTROL_METRICS],
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
+  [
+    "KV-cache events",
+    "What engines announce. Shown for a precise-prefix-cache-producer with `enableMetrics` only.",
+    KV_METRICS,
+  ],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
   ["Limits", "Limits by key and model, of `sluice gateway` only.", LIMIT_METRICS],
   ["Configuration", "The configuration of the process.", CONFIG_METRICS],

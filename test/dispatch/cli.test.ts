@@ -194,7 +194,7 @@ describe("mistakes", () => {
         2,
         /there is no queue "qq" in .*dispatch\.yaml; it has q, fixed; did you mean/,
       ],
-      [["enqueue", "{}"], 2, /which queue of .*\? it has q, fixed; name one/],
+      [["enqueue", "{}"], 2, /name the queue with --queue: .* has q, fixed/],
       [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json cannot be read: ENOENT/],
       [["enqueue", "--queue", "q", '{"id":"a","paylod":{}}'], 2, /no member "paylod"; did you mean `payload`\?/],
       [["enqueue", "--queue", "q", "--deadline-at", "1", "{}"], 2, /--deadline-at 1 has passed/],
@@ -217,7 +217,7 @@ describe("mistakes", () => {
     const input = desk.write("in.jsonl", `${batchLine("a")}{"custom_id":"b"}\n${batchLine("a")}`);
     const refused = await desk.run("batch", input, desk.path("out.jsonl"), "--queue", "q");
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/line 2: method is missing\n {2}line 3: custom_id "a" is that of line 1 already/);
+    expect(refused.stderr).toMatch(/line 2: method is missing\n {2}line 3: custom_id "a" is also on line 1/);
     expect(desk.lines("out.jsonl")).toEqual([]);
     const fixed = await desk.run("batch", input, desk.path("out.jsonl"), "--queue", "fixed", "--skip-invalid");
     expect(fixed).toMatchObject({
@@ -273,7 +273,7 @@ describe("what is no message", () => {
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");
     expect(results.stdout).toBe('{"id":"a","payload":"x"}\n');
-    expect(results.stderr).toMatch(/removed an entry from the queue that is no result: result is no JSON/);
+    expect(results.stderr).toMatch(/removed an entry from the queue that is not a result: result is not JSON/);
     await desk.close();
   });
 });

@@ -7,11 +7,12 @@ import { parseReadyLine } from "../../src/base/process/lifecycle.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { type CommandBlock, commandBlocks, type PageCommand, shapeOf } from "./page.ts";
 
-// Every command block of README.md and docs/ is run here as it is written, the blocks of a page one after the other, in a copy
+// Every command block of the READMEs and docs/ is run here as it is written, the blocks of a page one after the other, in a copy
 // of the repository. A block that a test cannot run says why, in a comment above it.
 
 const PAGES = [
   "README.md",
+  "examples/custom-scorer/README.md",
   ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".md") && !/^(adr|reference|spec)\//.test(name))
     .map((name) => `docs/${name}`)

@@ -23,7 +23,7 @@ export interface CommandBlock {
 
 /** Programs by which a block without `$` is known to hold commands. */
 const PROGRAMS =
-  /^(\.\/sluice|sluice|npm|npx|node|curl|envoy|kubectl|helm|docker|git|go|while|for|cat|cd|export|pip|redis-\S+) /;
+  /^(\.\/sluice|sluice|scripts\/bootstrap|npm|npx|node|curl|envoy|kubectl|helm|docker|git|go|while|for|cat|cd|export|pip|redis-\S+) /;
 const FENCE = /^```(\w*)$/;
 const COMMENT = /^<!-- (not run|given): (.*) -->$/;
 /** Languages in which a block may be commands. */

@@ -18,7 +18,7 @@ describe("the configurations in deploy/envoy", () => {
       const process = sluice(.../^# +sluice (envoy-config .*)$/m.exec(text)![1]!.split(" "));
       expect(await process.ended()).toEqual({ code: 0, signal: null });
       expect(process.stdout).toBe(text);
-      expect(text).toContain("The picker is dialled at 127.0.0.1:9002 ");
+      expect(text).toContain("Envoy connects to the picker at 127.0.0.1:9002 ");
     },
   );
 

@@ -100,7 +100,7 @@ describe("sluice epp --resources", () => {
       await poll(`its removal, round ${round}`, async () => (await serving()) === NOT_SERVING);
       expect(await outcome(epp, "m")).toMatch(/^503 /);
     }
-    expect(epp.process.stderr).toContain("none of them our InferencePool: not ready");
+    expect(epp.process.stderr).toContain("none of them is the InferencePool of this process: not ready");
   });
 
   it("takes the pool that --pool-name names, and enforces matching when told to", async () => {

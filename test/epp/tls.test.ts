@@ -85,7 +85,7 @@ describe("sluice epp --cert-path --enable-cert-reload", () => {
     await finish(running);
 
     swap({ cert: third!.cert, key: second!.key });
-    await poll("the complaint", () => epp.process.stderr.includes("the old one stays in use"));
+    await poll("the complaint", () => epp.process.stderr.includes("the old certificate stays in use"));
     expect(await shown(epp.port)).toBe(serialOf(second!));
 
     swap(third!);
@@ -174,7 +174,7 @@ describe("sluice epp --client-ca", () => {
 
     put("nothing of use");
     await epp.process.until("the complaint", () =>
-      epp.process.stderr.includes("client authorities: the new ones are not usable, the old ones stay in use"),
+      epp.process.stderr.includes("client authorities: the new authorities cannot be used; the old ones stay in use"),
     );
     expect(await admitted(epp.port, first.client)).toBe(true);
     put(second.ca);

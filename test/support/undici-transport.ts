@@ -17,7 +17,14 @@ class UndiciHandler implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#to.onRequestStart(controller);
+    this.#to.onRequestStart({
+      pause: () => controller.pause(),
+      resume: () => controller.resume(),
+      abort: (reason) => controller.abort(reason),
+      // undici cannot stop behind a piece.
+      rest: () => controller.pause(),
+      wake: () => controller.resume(),
+    });
   }
 
   onRequestSent(): void {

@@ -22,7 +22,7 @@ describe("openBatchFiles", () => {
     await expect(h.open()).rejects.toMatchObject({
       code: "BATCH_INVALID",
       message: expect.stringMatching(
-        /in\.jsonl has 3 lines that cannot be sent; nothing was submitted.*\n {2}line 3: not valid JSON.*\n {2}line 4: url must be a path.*\n {2}line 5: custom_id "a" is that of line 1 already$/,
+        /in\.jsonl has 3 lines that cannot be sent; nothing was submitted.*\n {2}line 3: not valid JSON.*\n {2}line 4: url must be a path.*\n {2}line 5: custom_id "a" is also on line 1$/,
       ),
     });
     expect(existsSync(h.outputPath)).toBe(false);
@@ -84,7 +84,7 @@ describe("openBatchFiles", () => {
   it("leaves files alone that are none of a batch, or of another one", async () => {
     h.writeLines(2);
     for (const [text, problem] of [
-      ["my notes\nmore\n", /out\.jsonl:1 is no answer to a line of a batch/],
+      ["my notes\nmore\n", /out\.jsonl:1 is not an answer to a line of a batch/],
       [answered("other", 1), /out\.jsonl:1 is for "other", which .*in\.jsonl does not have/],
       [answered(null, 9), /is for "batch-0123456789abcdef-9", which/],
       [answered("c1", 1) + answered("c1", 1), /out\.jsonl:2 is a second result for "c1"/],

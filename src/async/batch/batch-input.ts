@@ -99,7 +99,7 @@ export class BatchInput {
     }
     if (!fstatSync(this.#file).isFile()) {
       this.close();
-      throw new SluiceError("BATCH_INPUT", `${path} is no file; a batch reads its lines more than once`);
+      throw new SluiceError("BATCH_INPUT", `${path} is not a file: a batch reads its lines more than once`);
     }
   }
 
@@ -179,7 +179,7 @@ export class BatchInput {
   }
 
   #twin(customId: string | undefined, first: number): string {
-    return `custom_id ${JSON.stringify(customId)} is that of line ${first} already`;
+    return `custom_id ${JSON.stringify(customId)} is also on line ${first}`;
   }
 
   #changed(line: number): SluiceError {
@@ -190,5 +190,5 @@ export class BatchInput {
 function readBytes(bytes: Buffer | undefined): BatchLine | BadLine {
   if (bytes === undefined) return { problem: `it is longer than ${MAX_LINE / 1024 / 1024} MiB` };
   const text = lineText(bytes);
-  return text === undefined ? { problem: "it is no UTF-8" } : readBatchLine(text);
+  return text === undefined ? { problem: "it is not UTF-8" } : readBatchLine(text);
 }

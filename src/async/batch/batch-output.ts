@@ -14,7 +14,7 @@ interface LineError {
 
 /**
  * A line of the answer file, in the format of OpenAI's batch API. `response` is the gateway's answer, with any status. A line
- * without an answer has `error`. A body that is no JSON becomes a text; a body that is no UTF-8 either becomes base64.
+ * without an answer has `error`. A body that is no JSON becomes a text; a body that is not UTF-8 either becomes base64.
  * @param id of the request, also sent as `x-request-id`
  */
 export function answerLine(id: string, customId: string, result: ResultMessage): string {
@@ -100,7 +100,7 @@ export class BatchOutput {
     this.#size = status.size;
     if (status.isFile()) return;
     this.close();
-    throw new SluiceError("BATCH_OUTPUT", `${path} is no file; answers are read again when a batch goes on`);
+    throw new SluiceError("BATCH_OUTPUT", `${path} is not a file: a batch that continues reads its answers again`);
   }
 
   /**
@@ -166,7 +166,7 @@ export class BatchOutput {
     if (ended)
       throw new SluiceError(
         "BATCH_OUTPUT",
-        `${this.path}:${number} is no answer to a line of a batch: name another file, or remove that line; the batch then requests its answer again`,
+        `${this.path}:${number} is not an answer to a line of a batch: name another file, or remove that line; the batch then requests its answer again`,
       );
     this.#cut(start);
     this.#size = start;

@@ -122,7 +122,7 @@ describe("BatchRun", () => {
       }),
       expect.objectContaining({
         custom_id: null,
-        error: { code: "INVALID_LINE", message: 'line 5: custom_id "c" is that of line 4 already' },
+        error: { code: "INVALID_LINE", message: 'line 5: custom_id "c" is also on line 4' },
       }),
     ]);
     expect(run.figures).toEqual({ total: 5, done: 5, failed: 3, underWay: 0 });

@@ -159,7 +159,7 @@ export class BatchRun {
       const result = readResult(text);
       const line = result === undefined ? undefined : this.#lineOf(result.id);
       if (result === undefined || line === undefined)
-        notice("dropped an entry of the batch's result queue: it is no result of this batch");
+        notice("dropped an entry of the batch's result queue: it is not a result of this batch");
       else if (files.input.index.state(line) === OPEN) answers.push(this.#answer(line, result));
     }
     files.output.append(answers);

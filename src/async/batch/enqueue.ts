@@ -107,7 +107,7 @@ async function enqueueLines(input: string | undefined, defaults: RequestDefaults
     if (!(error instanceof SluiceError)) throw error;
     const count = submitted === 1 ? "the first request was" : `the first ${submitted} requests were`;
     const before = submitted === 0 ? "no request was submitted" : `${count} submitted`;
-    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and the fate of the next ones is unknown" : "";
+    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and sluice does not know whether the next ones were" : "";
     throw new SluiceError(error.code, `${nameOf(input)}: ${error.message}; ${before}${unsure}`);
   }
 }
@@ -125,7 +125,7 @@ async function readAll(input: string | undefined): Promise<string> {
     chunks.push(chunk);
   }
   const text = lineText(Buffer.concat(chunks));
-  if (text === undefined) throw new SluiceError("REQUEST_INVALID", `${nameOf(input)} is no UTF-8`);
+  if (text === undefined) throw new SluiceError("REQUEST_INVALID", `${nameOf(input)} is not UTF-8`);
   if (text.trim() === "") throw new SluiceError("REQUEST_INVALID", `${nameOf(input)} is empty; give a JSON object`);
   return text;
 }

@@ -105,8 +105,9 @@ export class QueueStore {
     if (wanted === undefined && known.length === 0)
       return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name one with --queue, or give --config`);
     const list = `it has ${known.join(", ")}`;
-    if (wanted === undefined) return new SluiceError("QUEUE_UNKNOWN", `which queue of ${place}? ${list}; name one`);
-    const hint = this.#source.kind === "sqlite" ? "; only --config knows a queue that never had a message" : "";
+    if (wanted === undefined)
+      return new SluiceError("QUEUE_UNKNOWN", `name the queue with --queue: ${place} has ${known.join(", ")}`);
+    const hint = this.#source.kind === "sqlite" ? "; for a queue that never had a message, give --config" : "";
     return new SluiceError(
       "QUEUE_UNKNOWN",
       `there is no queue ${JSON.stringify(wanted)} in ${place}; ${list}${hint}${didYouMean(wanted, known)}`,
@@ -131,7 +132,7 @@ export async function openQueueStore(source: QueueStoreLocation, create: boolean
         "QUEUE_TRANSPORT",
         settings.transport === "redis-pubsub"
           ? `${source.path}: the transport redis-pubsub stores no messages; this command needs sqlite or redis-sortedset`
-          : `${source.path}: queues of Google Pub/Sub are used with Google's own clients (gcloud pubsub); this needs sqlite or redis-sortedset`,
+          : `${source.path}: this command needs sqlite or redis-sortedset; for Google Pub/Sub use gcloud pubsub`,
       );
     }
     case "redis":

@@ -43,7 +43,8 @@ export function listQueues(source: QueueStoreLocation, names: readonly string[],
       "",
       ...columns([["RESULT QUEUE", "RESULTS"], ...results.map(({ queue, results: count }) => [queue, String(count)])]),
     ];
-    if (place.client.sharedRetries && queues.length > 1) lines.push("", "RETRIES are those of all queues together.");
+    if (place.client.sharedRetries && queues.length > 1)
+      lines.push("", "RETRIES counts the retries of all queues together.");
     await print(`${lines.join("\n")}\n`);
   });
 }
@@ -85,7 +86,7 @@ export function cancelRequests(source: QueueStoreLocation, ids: readonly string[
       await producer.close();
     }
     tell(
-      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: requests not sent yet end with CANCELLED; the command does not affect others, or unknown ids`,
+      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: requests that are not sent yet end with CANCELLED; other requests do not change`,
     );
   });
 }

@@ -57,7 +57,7 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
       result = await nextResult(producer, options, signal, realClock);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "RESULT_INVALID") throw error;
-      tell(`removed an entry from the queue that is no result: ${error.message}`);
+      tell(`removed an entry from the queue that is not a result: ${error.message}`);
       continue;
     }
     if (result === undefined) break;

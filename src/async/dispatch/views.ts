@@ -107,7 +107,7 @@ export function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall
       return `the gateway reported overload ${((wall - latchedAt) / 1000).toFixed(1)} s ago, and no later sample has come yet`;
     case "closed":
       return own > 0
-        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}, with ${own} of our own running`
+        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}; ${own} of the running requests are from this dispatcher`
         : `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}`;
     case "open":
       return `D ${reading.budget.toFixed(3)} is above B ${reading.baseline}`;

@@ -175,7 +175,11 @@ export class Worker {
         return errorOutcome(delivery, "INVALID_REQUEST", `Failed to send request to inference: ${built.reason}`);
       }
       if (built.dropped.length > 0)
-        this.#warn(queue.name, { queue: queue.name, dropped: built.dropped }, "headers of a message were left out");
+        this.#warn(
+          queue.name,
+          { queue: queue.name, dropped: built.dropped },
+          "removed headers that a message may not have",
+        );
       const body = transformed?.body ?? request.payload!;
       source.admission.started(delivery, body);
       const begun = clock.now();

@@ -51,7 +51,7 @@ describe("LineSplitter", () => {
     ]);
   });
 
-  it("knows text from what is no UTF-8, and leaves a byte order mark out", () => {
+  it("knows text from what is not UTF-8, and leaves a byte order mark out", () => {
     expect(lineText(Buffer.from("\ufeff{}"))).toBe("{}");
     expect(lineText(Buffer.from([0x22, 0xff, 0x22]))).toBeUndefined();
   });

@@ -84,7 +84,7 @@ describe("following a certificate (E-126, D-30)", () => {
     expect(used).toEqual([]);
     clock.advance(1);
     expect(used).toEqual([pairs[1]]);
-    expect(lines).toEqual(["info: certificate: new connections get the new pair"]);
+    expect(lines).toEqual(["info: certificate: new connections get the new certificate"]);
   });
 
   it("keeps the old pair when the new one is broken, says so once, and takes the next good one", async () => {
@@ -96,14 +96,16 @@ describe("following a certificate (E-126, D-30)", () => {
     write(directory, { cert: pairs[1]!.cert, key: "garbage" });
     await settle();
     expect(used).toEqual([]);
-    expect(lines).toEqual(["warn: certificate: the new pair is not usable, the old one stays in use"]);
+    expect(lines).toEqual([
+      "warn: certificate: the new certificate or key cannot be used; the old certificate stays in use",
+    ]);
     write(directory, { cert: pairs[1]!.cert, key: pairs[2]!.key });
     await settle();
     expect(lines).toHaveLength(2);
     write(directory, pairs[1]!);
     await settle();
     expect(used).toEqual([pairs[1]]);
-    expect(lines.at(-1)).toBe("info: certificate: new connections get the new pair");
+    expect(lines.at(-1)).toBe("info: certificate: new connections get the new certificate");
   });
 
   it("says when the files are put right again without any change", async () => {
@@ -116,8 +118,8 @@ describe("following a certificate (E-126, D-30)", () => {
     await settle();
     expect(used).toEqual([]);
     expect(lines).toEqual([
-      "warn: certificate: the new pair is not usable, the old one stays in use",
-      "info: certificate: the files hold the pair in use again",
+      "warn: certificate: the new certificate or key cannot be used; the old certificate stays in use",
+      "info: certificate: the files again hold the certificate that is in use",
     ]);
   });
 
@@ -132,7 +134,9 @@ describe("following a certificate (E-126, D-30)", () => {
     write(directory, pairs[1]!);
     clock.advance(60_000);
     expect(refusals).toBe(1);
-    expect(lines).toEqual(["warn: certificate: the new pair is not usable, the old one stays in use"]);
+    expect(lines).toEqual([
+      "warn: certificate: the new certificate or key cannot be used; the old certificate stays in use",
+    ]);
   });
 
   it("goes on without events from a directory that cannot be watched", () => {

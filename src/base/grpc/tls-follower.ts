@@ -12,21 +12,21 @@ const LOOK_AGAIN = 60_000;
 export const FOLLOWED = {
   pair: {
     name: "certificate",
-    again: "the files hold the pair in use again",
-    used: "new connections get the new pair",
-    kept: "the new pair is not usable, the old one stays in use",
+    again: "the files again hold the certificate that is in use",
+    used: "new connections get the new certificate",
+    kept: "the new certificate or key cannot be used; the old certificate stays in use",
   },
   clientCa: {
     name: "client authorities",
-    again: "the file holds those in use again",
-    used: "they apply to new connections",
-    kept: "the new ones are not usable, the old ones stay in use",
+    again: "the file again holds the authorities that are in use",
+    used: "the new authorities apply to new connections",
+    kept: "the new authorities cannot be used; the old ones stay in use",
   },
   servers: {
     name: "TLS of the model servers",
-    again: "the files in use are back",
+    again: "the files again hold the content in use",
     used: "new connections use the new files",
-    kept: "the new files are not usable, the old ones stay in use",
+    kept: "the new files cannot be used; the old ones stay in use",
   },
 } as const;
 

@@ -89,6 +89,11 @@ export interface DecisionRecord {
   readonly scorers: readonly RecordedScorer[];
   /** Plugins that failed and were left out, by instance name, at most eight; empty when none did. */
   readonly failed: readonly string[];
+  /**
+   * Producers whose data was not there in time, or for which too many requests waited, by instance name, at most eight. The
+   * decision did without their data. Undefined when there were none.
+   */
+  readonly late?: readonly string[] | undefined;
   /** The best eight in the picker's order; the first is the pick. Empty when the request was refused. */
   readonly top: readonly RecordedCandidate[];
   /** How many candidates shared the best total, the pick included: above 1 chance decided. */
@@ -123,6 +128,10 @@ export interface RecordedEndpoint {
   readonly scrapeInterval: number;
   readonly inFlight: { readonly requests: number; readonly tokens: number };
   readonly metrics: EndpointMetrics;
+  /** As of `Endpoint`. */
+  readonly attributes?: ReadonlyMap<string, number> | undefined;
+  readonly listedModels?: readonly string[] | undefined;
+  readonly node?: string | undefined;
   /** The screener or filter of the primary profile that dropped it; undefined when it was scored. */
   readonly droppedBy: string | undefined;
   /** Weighted sum; NaN when it was not scored. */
@@ -164,9 +173,9 @@ export interface FullRecord {
   readonly columns: Readonly<Record<string, readonly number[]>>;
   /**
    * The same for request attributes. Only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
-   * the client's.
+   * the client's. Null: no producer wrote it.
    */
-  readonly attributes: Readonly<Record<string, number | boolean>>;
+  readonly attributes: Readonly<Record<string, number | boolean | null>>;
 }
 
 /** Load that a request puts on an endpoint besides the one that answers it. */
@@ -191,6 +200,8 @@ export interface SchedulingResult {
   readonly profiles?: ReadonlyMap<string, readonly Endpoint[]> | undefined;
   /** The first endpoints of the other profiles: they work for this request too, until the answer begins. */
   readonly sideLoads?: readonly SideLoad[] | undefined;
+  /** The address that gets the request for the first endpoint: that of a sidecar beside it. Absent = the endpoint's own. */
+  readonly via?: string | undefined;
   /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler is set to keep them. */
   readonly scores?: Readonly<Record<string, number>> | undefined;
   /** Reports to the plugins that another endpoint than the first got the request. */

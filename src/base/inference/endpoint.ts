@@ -17,6 +17,8 @@ export interface EndpointMetrics {
   readonly blockSize: number;
   /** KV blocks on the device. */
   readonly blocks: number;
+  /** Further numbers that the configuration asks for, by `attribute/producer`; absent = none. */
+  readonly attributes?: ReadonlyMap<string, number>;
   /** Monotonic milliseconds of the scrape; -Infinity before the first one. */
   readonly scrapedAt: number;
 }
@@ -77,6 +79,14 @@ export interface Endpoint {
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly metrics: EndpointMetrics;
+  /** Numbers from pages besides the metrics page, by `attribute/producer`; stale ones are gone. Absent = none. */
+  readonly attributes?: ReadonlyMap<string, number> | undefined;
+  /** The models that the server lists, where a models-data-source asks. */
+  readonly listedModels?: readonly string[] | undefined;
+  /** Name of the node of its pod; absent = unknown. */
+  readonly node?: string | undefined;
+  /** Address of that node; absent = unknown. */
+  readonly nodeAddress?: string | undefined;
   readonly inFlight: InFlightLoad;
   /** Absent where nothing is scraped. */
   readonly unscraped?: UnscrapedLoad | undefined;
@@ -97,6 +107,11 @@ export function isFresh(endpoint: Endpoint, now: number, threshold: number): boo
   return now - endpoint.metrics.scrapedAt <= Math.max(threshold, 2.5 * endpoint.scrapeInterval);
 }
 
+/** The value of an attribute of an endpoint; undefined = it has none. @param key `attribute/producer` */
+export function attributeOf({ metrics, attributes }: Endpoint, key: string): number | undefined {
+  return metrics.attributes?.get(key) ?? attributes?.get(key);
+}
+
 /** `address:port` with IPv6 in brackets. */
 export function hostPort(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
@@ -112,6 +127,9 @@ export interface PodSnapshot {
   readonly annotations: Readonly<Record<string, string>>;
   /** `status.podIP`, "" where it has none yet. */
   readonly address: string;
+  /** `spec.nodeName` and `status.hostIP`; absent = unknown. */
+  readonly node?: string;
+  readonly nodeAddress?: string;
   /** `metadata.deletionTimestamp` is set. */
   readonly deleting: boolean;
   /** The first condition of type `Ready` is `True`. */
@@ -127,6 +145,7 @@ export interface PodSnapshot {
 export function samePod(a: PodSnapshot, b: PodSnapshot): boolean {
   if (a.uid !== b.uid || a.address !== b.address || a.ready !== b.ready || a.deleting !== b.deleting) return false;
   if (a.namespace !== b.namespace || a.name !== b.name || a.since !== b.since) return false;
+  if (a.node !== b.node || a.nodeAddress !== b.nodeAddress) return false;
   return sameEntries(a.labels, b.labels) && sameEntries(a.annotations, b.annotations);
 }
 

@@ -2,6 +2,7 @@ import type { Random } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
+import type { PreRequestContext } from "./exchange-kinds.ts";
 import type { AttributeKey, ColumnKey } from "./keys.ts";
 
 /**
@@ -25,10 +26,25 @@ export interface Candidates {
   optionalColumn(key: ColumnKey): Float64Array | undefined;
 }
 
+/** The first choice of a profile that ran before for the same request. */
+export interface Peer {
+  readonly endpoint: Endpoint;
+  /**
+   * The value of a producer's column for it; undefined when no producer writes the column.
+   * @throws SluiceError DATA_UNDECLARED for a key the plugin does not declare
+   */
+  value(key: ColumnKey): number | undefined;
+}
+
 /** The view of a decision that every plugin of the decision reads. */
 export interface DecisionContext {
   readonly request: InferenceRequest;
   readonly candidates: Candidates;
+  /**
+   * In a profile that does not run first: the choice of the one that did, such as that of the decode profile while the prefill
+   * profile runs. Absent or undefined = this profile is the first, or the first one found no endpoint.
+   */
+  readonly peer?: Peer | undefined;
   /**
    * The value that a producer attached to the request; undefined when it attached none, or when no producer writes the key.
    * @throws SluiceError DATA_UNDECLARED for a key that the plugin neither requires nor reads optionally
@@ -111,6 +127,13 @@ export interface Producer {
    * them until the end of the answer instead of its first byte (scheduling 3.12).
    */
   readonly estimatesOutput?: boolean;
+  /**
+   * The endpoint is in the pool. Called for each endpoint once the picker has started, and again after a reload of the
+   * configuration.
+   */
+  endpointAdded?(endpoint: Endpoint): void;
+  /** As of `RequestHook`: called after `routed`, in the same stretch. A producer may tell the model server what it knows. */
+  preRequest?(context: PreRequestContext): void;
   /** The endpoint has left the pool. The producer forgets it. */
   endpointRemoved?(endpoint: Endpoint): void;
   /** The producer's state for `/debug/plugins/state`: JSON, bounded, without prompt text or ids that clients chose. */
@@ -193,6 +216,11 @@ export interface ProfileHandler {
    * decisions; undefined when no endpoint serves the request. Called once per decision, after all profiles have run.
    */
   decisionType?(context: ProfilePickContext): string | undefined;
+  /**
+   * The port of the sidecar that gets every request, at the address of the chosen endpoint; absent = requests go to the port of
+   * the endpoint. A header must tell the sidecar which port was chosen.
+   */
+  readonly primaryPort?: number | undefined;
 }
 
 export interface DecideContext {

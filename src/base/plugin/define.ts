@@ -2,6 +2,7 @@ import { z } from "zod";
 import { SluiceError } from "../inference/errors.ts";
 import type { DataKey } from "./keys.ts";
 import type {
+  Payload,
   PluginCompanion,
   PluginContext,
   PluginDefinition,
@@ -39,6 +40,14 @@ interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   headers?(parameters: z.output<P>): readonly string[];
   /** Hints for the author of a configuration about valid parameters, a sentence each. */
   notes?(parameters: z.output<P>): readonly string[];
+  /** Of a data source and of an extractor: the data between the two; absent = `metrics`. */
+  readonly payload?: Payload;
+  /** Of a producer: only plugins read it that name it. */
+  readonly onlyByName?: boolean;
+  /** Data without which the plugin is refused. */
+  readonly needs?: Payload;
+  /** The attributes of endpoints that it writes or reads, each as `attribute/producer`. */
+  endpointAttributes?(parameters: z.output<P>): readonly string[];
   create(parameters: z.output<P>, context: PluginContext): PluginKinds[K] & PluginLifecycle;
 }
 
@@ -67,6 +76,11 @@ function define<K extends PluginKind>(kind: K) {
       references: source.references && ((parameters) => source.references!(parameters as z.output<P>)),
       headers: source.headers && ((parameters) => source.headers!(parameters as z.output<P>)),
       notes: source.notes && ((parameters) => source.notes!(parameters as z.output<P>)),
+      payload: source.payload,
+      needs: source.needs,
+      onlyByName: source.onlyByName,
+      endpointAttributes:
+        source.endpointAttributes && ((parameters) => source.endpointAttributes!(parameters as z.output<P>)),
       // The registry calls create only with what `parameters` has parsed.
       create: (parameters, context) => source.create(parameters as z.output<P>, context),
     };

@@ -3,6 +3,7 @@ import type { Random } from "../clock/random.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { PluginDefinition, PluginKind, PluginKinds, PluginLifecycle } from "./kinds.ts";
+import type { StartTokenizers } from "./tokenizers.ts";
 
 /** A plugin as a configuration describes it. */
 export interface PluginDescription<K extends PluginKind = PluginKind> {
@@ -24,6 +25,8 @@ export interface InstanceParts {
    * description and those of its references are unchanged.
    */
   readonly previous?: PluginInstances | undefined;
+  /** Starts tokenizers in threads; absent where plugins get none. */
+  readonly startTokenizers?: StartTokenizers | undefined;
 }
 
 interface Made {
@@ -140,13 +143,14 @@ export class PluginInstances {
   }
 
   #create<K extends PluginKind>({ definition, name, parameters }: PluginDescription<K>): PluginKinds[K] {
-    const { clock, random, log } = this.#parts;
+    const { clock, random, log, startTokenizers } = this.#parts;
     return definition.create(parameters, {
       name,
       clock,
       random,
       log: log.child({ plugin: name }),
       plugin: (wanted, kind) => this.#referenced(name, wanted, kind),
+      startTokenizers,
     });
   }
 

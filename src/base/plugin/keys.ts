@@ -44,12 +44,30 @@ export const PREFIX_TOTAL_BLOCKS = columnKey("prefix-total-blocks");
  */
 export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
 /**
+ * Leading prompt blocks that a candidate holds by its own word, on any tier and without weights. Written by
+ * `precise-prefix-cache-producer`.
+ */
+export const PREFIX_CACHED_BLOCKS = columnKey("prefix-cached-blocks");
+/**
  * When a candidate last took a prompt that no endpoint had cached: 0 = never, else its place among all that did, 1 = longest
  * ago. Written by `no-hit-lru-producer`.
  */
 export const COLD_USE_ORDER = columnKey("cold-use-order");
 /** 1 for the candidate the request's session is bound to, else 0. Written by `session-affinity-producer`. */
 export const SESSION_BOUND = columnKey("session-bound");
+
+/**
+ * Where a candidate runs: numbers that are equal for equal places within one decision; 0 = unknown. Written by
+ * `topology-extractor`.
+ */
+export const TOPOLOGY_HOST = columnKey("topology-host");
+export const TOPOLOGY_RACK = columnKey("topology-rack");
+export const TOPOLOGY_ZONE = columnKey("topology-zone");
+export const TOPOLOGY_REGION = columnKey("topology-region");
+/** Images, sounds and videos of the request that a candidate has probably encoded. Written by `mm-embeddings-cache-producer`. */
+export const MEDIA_MATCHED_ITEMS = columnKey("media-matched-items");
+/** Those of the request, the same for every candidate. Written by `mm-embeddings-cache-producer`. */
+export const MEDIA_TOTAL_ITEMS = columnKey("media-total-items");
 
 /** The session a request belongs to. Written by `session-id-producer`. */
 export const SESSION_ID = attributeKey<string>("session-id");
@@ -68,4 +86,18 @@ export interface TokenizedPrompt {
    * Absent = each number is a token.
    */
   readonly units?: number;
+  /** Images, films and sounds, in the order of their places. Absent = none, or the backend knows no places. */
+  readonly media?: readonly MediaSpan[];
+}
+
+/** The place of an image, a film or a sound among the tokens of a prompt. `tokens` holds made-up tokens there. */
+export interface MediaSpan {
+  /** Which prompt. */
+  readonly prompt: number;
+  /** The first token of the prompt that stands for it. */
+  readonly offset: number;
+  /** The tokens that the engine sees there. */
+  readonly tokens: Uint32Array;
+  /** The engine's hash of its content. */
+  readonly hash: string;
 }

@@ -16,6 +16,7 @@ import type {
 import type { RequestHook, RequestParser } from "./exchange-kinds.ts";
 import type { FairnessPolicy, OrderingPolicy, SaturationDetector, UsageLimitPolicy } from "./flow-kinds.ts";
 import type { DataKey } from "./keys.ts";
+import type { StartTokenizers } from "./tokenizers.ts";
 
 export type * from "./decision-kinds.ts";
 export type * from "./exchange-kinds.ts";
@@ -34,6 +35,8 @@ export interface PluginContext {
    * @throws SluiceError PLUGIN_UNKNOWN when there is none of that name and kind
    */
   plugin<K extends PluginKind>(name: string, kind: K): PluginKinds[K];
+  /** Starts tokenizers in threads; absent in a process without them. For the plugins of Sluice itself. */
+  readonly startTokenizers?: StartTokenizers | undefined;
 }
 
 /** Finds endpoints; made and run by `picker/core`. */
@@ -99,6 +102,12 @@ export interface PluginReference {
   readonly kind: PluginKind;
 }
 
+/**
+ * The data that a source delivers to its extractors: `metrics` = the metrics pages of model servers, `cluster-metrics` = those
+ * of other clusters, `gpu-metrics` = those of GPU exporters, `models` = lists of models, `endpoints` and `pods` = notifications.
+ */
+export type Payload = "metrics" | "cluster-metrics" | "gpu-metrics" | "models" | "endpoints" | "pods";
+
 /** The result of `define...`: everything that the registry, the configuration and the generated docs need of a plugin. */
 export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly kind: K;
@@ -136,13 +145,21 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly headers?: ((parameters: unknown) => readonly string[]) | undefined;
   /** Hints for the author of a configuration about valid parameters. */
   readonly notes?: ((parameters: unknown) => readonly string[]) | undefined;
+  /** Of a data source and of an extractor: the data between the two; absent = `metrics`. */
+  readonly payload?: Payload | undefined;
+  /** Of a producer: only plugins read it that name it in a parameter ending in `ProducerName`. */
+  readonly onlyByName?: boolean | undefined;
+  /** Data without which the plugin is refused: a source and an extractor of it must be listed in `dataLayer.sources`. */
+  readonly needs?: Payload | undefined;
+  /** The attributes of endpoints that it writes or reads, each as `attribute/producer`. */
+  readonly endpointAttributes?: ((parameters: unknown) => readonly string[]) | undefined;
   /** Of a user's plugin: identifies the code, since two plugins of one type may differ in it. */
   readonly code?: string | undefined;
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
 }
 
-/** The place where the metrics page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
-export interface DataSource {
+/** The place where a page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
+export interface PageSource {
   readonly scheme: "http" | "https";
   /** Begins with a slash. */
   readonly path: string;
@@ -155,7 +172,16 @@ export interface DataSource {
   readonly clientKeyPath: string;
   /** Milliseconds between two scrapes of an endpoint; undefined = the value of the flag. */
   readonly interval: number | undefined;
+  /** The page is at the address of the endpoint's node; absent = at its own. */
+  readonly useNodeAddress?: boolean;
 }
+
+/** A source that tells plugins of changes; nothing is fetched for it. */
+export interface NotificationSource {
+  readonly notifies: "endpoints" | "pods";
+}
+
+export type DataSource = PageSource | NotificationSource;
 
 /** How the pages of one kind of engine are read: metric specifications (scheduling 1.4), "" = not collected. */
 export interface EngineSpecification {
@@ -169,13 +195,24 @@ export interface EngineSpecification {
   readonly cacheNumBlocksLabelName: string;
   readonly cacheBlockSizeSpec: string;
   readonly cacheNumBlocksSpec: string;
+  /** Numbers that become attributes of the endpoint under these keys. */
+  readonly customMetrics?: readonly { readonly attributeKey: string; readonly metricSpec: string }[];
+  /** Counts are means, and not whole. */
+  readonly hasMeans?: boolean;
 }
 
 /** How metrics pages are read (scheduling 1.5). */
-export interface Extractor {
-  /** Label of an endpoint that names its engine. */
+export interface EngineExtractor {
+  /** Label of an endpoint that names its engine; "" = all endpoints have the default engine. */
   readonly engineLabelKey: string;
   readonly defaultEngine: string;
   /** In place of built-in ones of the same name. */
   readonly engines: readonly EngineSpecification[];
 }
+
+/** How a page besides the metrics page is read: it gives values of the endpoint, and says nothing of its state. */
+export interface SideExtractor {
+  readonly reads: "gpu-metrics" | "models";
+}
+
+export type Extractor = EngineExtractor | SideExtractor;

@@ -30,7 +30,8 @@ export class PluginRegistry {
    */
   defaultProducer(key: DataKey): PluginDefinition<"producer"> | undefined {
     for (const definition of this.#types.values())
-      if (definition.kind === "producer" && definition.produces.includes(key) && doesWithout(definition))
+      if (definition.kind !== "producer" || definition.onlyByName === true) continue;
+      else if (definition.produces.includes(key) && doesWithout(definition))
         return definition as PluginDefinition<"producer">;
     return undefined;
   }

@@ -22,12 +22,12 @@ describe("parseRedisUrl", () => {
   });
 
   it.each([
-    ["no scheme at all", "it is no URL"],
+    ["no scheme at all", "it is not a URL"],
     ["http://:secret@broker", "it must begin with redis:// or rediss://"],
     ["redis://:secret@broker/first", "the database must be a number"],
     ["redis://:secret@broker/-1", "the database must be a number"],
     ["redis://:secret%zz@broker", "not percent-encoded"],
-    ["redis://:secret@broker:99999", "it is no URL"],
+    ["redis://:secret@broker:99999", "it is not a URL"],
   ])("refuses %s and says why, without the password", (url, problem) => {
     expect(() => parseRedisUrl(url)).toThrow(
       expect.objectContaining({ code: "REDIS_URL_INVALID", message: expect.stringContaining(problem) }),

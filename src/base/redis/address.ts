@@ -41,7 +41,7 @@ export function parseRedisUrl(text: string): RedisAddress {
   try {
     url = new URL(text);
   } catch {
-    throw invalid(text, "it is no URL");
+    throw invalid(text, "it is not a URL");
   }
   if (!SCHEMES.has(url.protocol)) throw invalid(text, "it must begin with redis:// or rediss://");
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1") || "localhost";

@@ -78,7 +78,7 @@ export function sampleNames(name: string, type: MetricType): readonly string[] {
 }
 
 function checkName(name: string): void {
-  if (!METRIC_NAME.test(name)) fail(name, "is no legal metric name: letters, digits, _ and :, no digit first");
+  if (!METRIC_NAME.test(name)) fail(name, "is not a valid metric name: letters, digits, _ and :, no digit first");
 }
 
 function checkLabels(name: string, labels: readonly string[], type: MetricType): void {

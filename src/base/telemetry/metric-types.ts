@@ -72,8 +72,8 @@ export class Histogram extends Child {
     this.#bounds = bounds;
   }
 
-  /** Counts `value` into the first bucket whose bound is not below it. NaN and infinities are ignored: they would spoil the sum for good. */
-  observe(value: number): void {
+  /** Counts `value`, `times` times, into the first bucket whose bound is not below it. NaN and infinities are ignored: they would spoil the sum for good. */
+  observe(value: number, times = 1): void {
     if (!Number.isFinite(value)) return;
     const bounds = this.#bounds;
     let low = 0;
@@ -84,8 +84,8 @@ export class Histogram extends Child {
       else high = middle;
     }
     const values = this.cells.values;
-    values[this.at + low]! += 1;
-    values[this.at + bounds.length + 1]! += value;
+    values[this.at + low]! += times;
+    values[this.at + bounds.length + 1]! += value * times;
   }
 
   /** Number of observations. */

@@ -161,7 +161,7 @@ export function samplerOf(name: string | undefined, argument: string | undefined
   const ratio = text === "" ? 1 : Number(text);
   const legal = ratio >= 0 && ratio <= 1;
   if (!legal && wanted.endsWith("traceidratio"))
-    log.warn({ value: argument }, "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 1");
+    log.warn({ value: argument }, "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 1");
   return (make ?? SAMPLERS.get(DEFAULT)!)(legal ? ratio : 1);
 }
 
@@ -183,7 +183,7 @@ export function ratioSamplerOf(name: string | undefined, argument: string | unde
     );
     ratio = DEFAULT_RATIO;
   } else if (!(ratio >= 0 && ratio <= 1)) {
-    log.error({ value: argument }, `OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using ${DEFAULT_RATIO}`);
+    log.error({ value: argument }, `OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using ${DEFAULT_RATIO}`);
     ratio = DEFAULT_RATIO;
   }
   return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });

@@ -129,7 +129,7 @@ describe("startTracing", () => {
     expect(collector.spans.length).toBe(2);
     expect(lines.map(({ message }) => message)).toEqual([
       "OTEL_TRACES_SAMPLER is not known; using parentbased_always_on",
-      "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 1",
+      "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 1",
     ]);
   });
 
@@ -279,8 +279,8 @@ describe("sampling of the Endpoint Picker (scheduling 9.1)", () => {
         { [NAME]: "traceidratio", [ARG]: "1" },
         "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with 0.1",
       ],
-      [{ [ARG]: "half" }, "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 0.1"],
-      [{ [ARG]: "1.5" }, "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 0.1"],
+      [{ [ARG]: "half" }, "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 0.1"],
+      [{ [ARG]: "1.5" }, "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 0.1"],
     ];
     for (const [env, message] of wrong) {
       const [count, errors] = await sampled(env);

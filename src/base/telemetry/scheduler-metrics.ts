@@ -41,6 +41,12 @@ export const SCHEDULER_METRICS = {
     help: "Calls of plugins that threw; the decision went on without the plugin, unless it was a picker or a profile handler.",
     labels: ["extension_point", "plugin_type", "plugin_name"],
   },
+  preparationsMissedTotal: {
+    type: "counter",
+    name: "sluice_preparations_missed_total",
+    help: "Decisions without the data of a producer: it came too late, too many requests waited for it, or it failed.",
+    labels: ["plugin_type", "plugin_name", "reason"],
+  },
   pluginDataScopeViolationsTotal: {
     type: "counter",
     name: "llm_d_epp_plugin_data_scope_violations_total",
@@ -114,5 +120,25 @@ export const SCHEDULER_METRICS = {
     labels: PLUGIN,
     buckets: HIT_BYTES,
     twins: [{ name: "inference_extension_prefix_indexer_hit_bytes", labels: [] }],
+  },
+  encoderCacheQueriesTotal: {
+    type: "counter",
+    name: "llm_d_epp_encoder_cache_queries_total",
+    help: "[ALPHA] Images, sounds and videos of requests that were looked up, by kind.",
+    labels: [...PLUGIN, "modality"],
+  },
+  encoderCacheHitsTotal: {
+    type: "counter",
+    name: "llm_d_epp_encoder_cache_hits_total",
+    help: "[ALPHA] Those of them that an endpoint has probably encoded before, by endpoint and kind.",
+    labels: [...PLUGIN, "pod", "modality"],
+    maxSeries: 8192,
+  },
+  encoderCacheHitRatio: {
+    type: "histogram",
+    name: "llm_d_epp_encoder_cache_hit_ratio",
+    help: "[ALPHA] Share of a request's images, sounds and videos that an endpoint has probably encoded before, once for each candidate.",
+    labels: PLUGIN,
+    buckets: RATIO,
   },
 } as const satisfies MetricTable;

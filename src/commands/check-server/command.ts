@@ -26,10 +26,13 @@ const MAX_TIMEOUT = 10 * 60_000;
 export function checkServerCommand(): Command {
   return command("check-server", "check a live model server against the model server protocol, one verdict per line")
     .argument("[url]", "required: the server, for example http://10.0.0.7:8000")
-    .option("--model <name>", "the model to ask; without it the first of /v1/models")
-    .option("--lora <name>", "a LoRA adapter to ask for by name; without it the first one listed")
+    .option("--model <name>", "the model of the requests; without it the first one of /v1/models")
+    .option("--lora <name>", "the LoRA adapter that the check asks for; without it the first one of /v1/models")
     .option("--metrics-path <path>", "where the metrics page is", "/metrics")
-    .option("--engine <name>", "the engine whose metric names to look for (default: the engine that the page fits)")
+    .option(
+      "--engine <name>",
+      "the engine of the server, which decides the metric names (default: the engine with the most metrics on the page)",
+    )
     .option("--total-queued-requests-metric <spec>", "name of the metric of queued requests, NAME or NAME{label=value}")
     .option("--total-running-requests-metric <spec>", "name of the metric of running requests")
     .option("--kv-cache-usage-percentage-metric <spec>", "name of the metric of KV-cache utilisation")

@@ -68,15 +68,16 @@ export function wholeNumber(text: string, flag: string, least: number, most: num
 }
 
 /** The duration of an option, in milliseconds. @throws SluiceError FLAG_VALUE */
-export function durationOf(text: string, flag: string, least: number): number {
+export function durationOf(text: string, flag: string, least: number, most = Number.POSITIVE_INFINITY): number {
   let ms = Number.NaN;
   try {
     ms = parseDuration(text);
   } catch {
     // The error below reports it.
   }
-  if (ms >= least) return ms;
-  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a duration such as 10s, 90m or 24h`);
+  if (ms >= least && ms <= most) return ms;
+  const good = most < 10_000 ? `of at most ${most} ms, such as 10ms` : "such as 10s, 90m or 24h";
+  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a duration ${good}`);
 }
 
 /** The value of a flag that is on by default. @throws SluiceError FLAG_VALUE */

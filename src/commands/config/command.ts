@@ -12,7 +12,7 @@ interface ValidateFlags {
 
 /** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("validate", "check EndpointPickerConfig and gateway.yaml files as a start would")
+  return command("validate", "check EndpointPickerConfig and gateway.yaml files as at a start of sluice")
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option("--kind <kind>", "what the files are: picker or gateway; without it, the keys of each file decide")
     .option("--strict", "warnings, such as of deprecated keys, count as errors", false)

@@ -186,7 +186,7 @@ describe("sluice explain-config", () => {
 # Producers in the order in which they run: approx-prefix-cache-producer.
 # prefix-cache-scorer reads what approx-prefix-cache-producer writes.
 # Made automatically: max-score-picker, single-profile-handler, approx-prefix-cache-producer, utilization-detector, metrics-data-source, core-metrics-extractor.
-# Flow control: off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise.
+# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this.
 # Parsers: the default ones.
 apiVersion: llm-d.ai/v1alpha1 # line 1
 kind: EndpointPickerConfig # line 2
@@ -278,7 +278,7 @@ dataLayer:
   it("says where a file without a profile takes it from", async () => {
     const bare = file("bare.yaml", "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n");
     const { out } = await run(explainConfigCommand, [bare]);
-    expect(out).toContain("type: queue-scorer # made automatically: the file says nothing of scheduling\n");
+    expect(out).toContain("type: queue-scorer # made automatically: the file has no scheduling section\n");
     expect(out).toContain("weight: 3 # default profile\n");
   });
 
@@ -312,7 +312,7 @@ dataLayer: {injectDefaults: false}
       "# prefix-cache-scorer reads what index writes.",
       "# prefix-based-pd-decider reads what index writes.",
       "# Made automatically: max-score-picker, disagg-headers-handler, utilization-detector.",
-      "# Flow control: off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise.",
+      "# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this.",
       "# Parsers: the default ones.",
     ]);
     expect(out).toContain("    type: mine # line 4\n    module: ./mine.ts # line 4\n");

@@ -18,9 +18,9 @@ const LEAST_ASYNC_MS = 15_000;
 
 /** `sluice demo`: simulators, gateway, traffic and the admin page. */
 export function demoCommand(): Command {
-  return command("demo", "simulated model servers, the gateway and live traffic: watch requests go where they should")
+  return command("demo", "start simulated model servers, the gateway and live traffic, and show where requests go")
     .option("--servers <number>", "simulated model servers", "3")
-    .option("--async", "with a backlog in a queue, which yields to realtime traffic and catches up", false)
+    .option("--async", "also send a backlog of queued requests, which gives way to realtime traffic", false)
     .option("--duration <time>", "length of the demo, for example 20s; without it the demo runs until Ctrl-C")
     .option("--json", "progress on stderr, one line of figures on stdout at the end", false)
     .option("--seed <number>", "the same seed gives the same requests", "1")

@@ -21,7 +21,10 @@ interface Surroundings {
  * them.
  */
 export function dispatchCommand(): Command {
-  const dispatch = command("dispatch", "queued requests into spare capacity; takes the reference's flags (--help)")
+  const dispatch = command(
+    "dispatch",
+    "the Async Processor: send queued requests into spare capacity; takes the reference's flags (--help)",
+  )
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()

@@ -66,13 +66,13 @@ export const DISPATCH_FLAGS = [
     ...FILE,
     name: "pool-config-file",
     since: "v0.7",
-    help: "Worker pools: a list of {id, workers, gate_type, gate_params}. Without it there is one, named default.",
+    help: "Worker pools: a list of {id, workers, gate_type, gate_params}. Without the flag there is one pool, named default.",
   },
   {
     ...FILE,
     name: "request-merge-policy-config-file",
     since: "HEAD",
-    help: "How requests of several queues are ordered, {type, parameters}; random-robin without it.",
+    help: "How requests of several queues are ordered, {type, parameters}; default random-robin.",
   },
   {
     ...FILE,

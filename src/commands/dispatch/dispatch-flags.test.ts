@@ -491,7 +491,7 @@ describe("flags from before --transport (A-84)", () => {
     const without = JSON.stringify({ queues: SORTED.queues });
     expect(
       await failure(["--transport=redis-sortedset", `--transport-config=${without}`, "--redis.url=redis://legacy"]),
-    ).toContain("url: is missing, and the environment has no REDIS_URL to take instead");
+    ).toContain("url: is missing, and the environment variable REDIS_URL, too");
   });
 
   it.each<[args: readonly string[], message: string]>([

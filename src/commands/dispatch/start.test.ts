@@ -60,7 +60,7 @@ describe("gates and metric sources of the user", () => {
     const { folder, said } = loaded("export const factor = 2;");
     expect(said).toEqual({
       code: "PLUGIN_LOAD",
-      message: `plugin ${folder}/last.ts exports nothing made by defineGate or defineMetricSource; export what they return`,
+      message: `plugin ${folder}/last.ts exports no result of defineGate or defineMetricSource`,
     });
   });
 });

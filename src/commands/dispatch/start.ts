@@ -265,10 +265,7 @@ export async function loadDispatchPlugins(paths: readonly string[], clock: Clock
       found++;
     }
     if (found === 0)
-      throw new SluiceError(
-        "PLUGIN_LOAD",
-        `plugin ${path} exports nothing made by defineGate or defineMetricSource; export what they return`,
-      );
+      throw new SluiceError("PLUGIN_LOAD", `plugin ${path} exports no result of defineGate or defineMetricSource`);
   }
   return { gates, sources };
 }

@@ -258,7 +258,13 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   ["broken limits", limits({ problem: "not YAML" }), "limits", "fail", /limits.yaml cannot be used: not YAML/],
   ["limits without a rule", limits({ rules: 0, keyNames: [] }), "limits", "warn", /has no rule/],
   ["limits of a key that nobody has", limits({}, KEYS), "limits", "warn", /have no effect: no key has the name team-a/],
-  ["two Redis servers", limits({ otherRedis: true }), "limits", "warn", /names another Redis than limits.redis/],
+  [
+    "two Redis servers",
+    limits({ otherRedis: true }),
+    "limits",
+    "warn",
+    /names a Redis, but the gateway uses limits.redis/,
+  ],
 ];
 
 describe("findingsOf", () => {

@@ -23,8 +23,8 @@ export function doctorCommand(output = STANDARD): Command {
       "--config <file>",
       "the gateway.yaml of the gateway: also check it, its certificates, keys, limits and Redis",
     )
-    .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
-    .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
+    .option("--ca-cert <file>", "file with the authority that signed the certificate of an https:// admin port (PEM)")
+    .option("--cert <file>", "file with the client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port requires one")
     .option("--timeout <duration>", "limit for each answer of a model server or of Redis", "3s")

@@ -35,7 +35,7 @@ export function checkLimits({ file }: InstallationFacts): Said[] {
   if (limits.otherRedis)
     said.push(
       warn(
-        `${limits.path} names another Redis than limits.redis of gateway.yaml: only limits.redis counts`,
+        `${limits.path} names a Redis, but the gateway uses limits.redis of gateway.yaml, which is another one`,
         "name Redis in one place",
       ),
     );
@@ -76,7 +76,7 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
       said.push(
         warn(
           `the gateway shares no limits, and the file names Redis ${redis.server}`,
-          "restart the gateway: another Redis takes effect at its start",
+          "restart the gateway: a change of the Redis takes effect at a start",
         ),
       );
   }

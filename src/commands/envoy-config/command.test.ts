@@ -105,7 +105,7 @@ spec:
   extensionRef: { name: old-epp }
 `);
     expect((await run("--resources", old)).out).toContain(
-      "# The picker is dialled at old-epp.prod.svc:9002 in clear text",
+      "# Envoy connects to the picker at old-epp.prod.svc:9002 in clear text",
     );
   });
 
@@ -146,8 +146,8 @@ spec:
     [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*it takes full-duplex, buffered/],
     [["--listen", "here:80"], /^FLAG_VALUE: --listen "here:80" is a host name/],
     [["--listen", "eighty"], /^FLAG_VALUE: /],
-    [["--picker", "llm epp:9002"], /^FLAG_VALUE: --picker "llm epp:9002" is not an address to dial/],
-    [["--picker", "llm-epp"], /^FLAG_VALUE: --picker "llm-epp" is not an address to dial/],
+    [["--picker", "llm epp:9002"], /^FLAG_VALUE: --picker "llm epp:9002" is not an address; write host:port/],
+    [["--picker", "llm-epp"], /^FLAG_VALUE: --picker "llm-epp" is not an address; write host:port/],
     [["--variant", "override-host"], /^ENVOY_ENDPOINTS: .*give --endpoints FILE/],
   ])("refuses %j in words that say what to do", async (args, message) => {
     const resources = args.includes("--resources") || args.length === 0 ? [] : ["--resources", folder];

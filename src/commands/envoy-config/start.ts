@@ -117,7 +117,7 @@ function dialAddress(text: string): SocketAddress {
   )
     throw new SluiceError(
       "FLAG_VALUE",
-      `--picker "${text}" is not an address to dial; write host:port, for example 127.0.0.1:9002 or llm-epp.default.svc:9002`,
+      `--picker "${text}" is not an address; write host:port, for example 127.0.0.1:9002 or llm-epp.default.svc:9002`,
     );
   return { host: found.address, port: found.port };
 }

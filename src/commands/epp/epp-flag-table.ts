@@ -62,7 +62,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "File with the endpoints (YAML or JSON), followed while running: short for the plugin file-discovery with watchFile.",
+    help: "File with the endpoints (YAML or JSON), followed while running: the same as the plugin file-discovery with watchFile.",
   },
   {
     name: "objective",
@@ -70,7 +70,7 @@ export const EPP_FLAGS = [
     type: "list",
     default: "",
     since: "ours",
-    help: "NAME=PRIORITY of an InferenceObjective; below 0 may be shed under load. Repeatable.",
+    help: "NAME=PRIORITY of an InferenceObjective. A saturated pool refuses requests of a priority below 0 with 429, unless flow control is on. Repeatable.",
   },
   {
     name: "resources",
@@ -78,7 +78,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Folder with InferencePool, InferenceModel, InferenceObjective and InferenceModelRewrite manifests, followed while running; not ready until the pool is there.",
+    help: "Folder with InferencePool, InferenceModel, InferenceObjective and InferenceModelRewrite manifests, followed while running. Sluice is not ready while the folder has no pool.",
   },
   {
     name: "model-matching",
@@ -86,7 +86,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.modelMatching,
     since: "ours",
-    help: "Whether a model name without an InferenceModel is answered 404: enforce = yes; auto = once an InferenceModel of a v1alpha2 pool was found; off = InferenceModels are ignored.",
+    help: "Whether a model name without an InferenceModel gets 404: enforce = yes; auto = yes, once sluice has found an InferenceModel of a v1alpha2 pool; off = no, and InferenceModels have no effect.",
   },
   {
     name: "standard-shed-at",
@@ -94,14 +94,14 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.standardShedAt,
     since: "ours",
-    help: "Saturation at which requests for InferenceModels of Standard criticality may be shed; for Sheddable ones it is 1.",
+    help: "Saturation from which requests for InferenceModels of Standard criticality get 429, without flow control. Requests for Sheddable ones get 429 from saturation 1.",
   },
   {
     name: "legacy-criticality",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Shed requests of Standard criticality as early as Sheddable ones, at saturation 1, as v0.3 did.",
+    help: "Refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did.",
   },
   {
     name: "pool-name",
@@ -118,7 +118,7 @@ export const EPP_FLAGS = [
     default: "default",
     env: "NAMESPACE",
     since: "v0.3",
-    help: "Namespace of the InferencePool, and of manifests in --resources that name none.",
+    help: "Namespace of the InferencePool, and of manifests in --resources without a namespace.",
   },
   {
     name: "pool-group",
@@ -149,7 +149,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "v1.0",
-    help: "File with an EndpointPickerConfig (YAML or JSON). Without one the built-in profile is used.",
+    help: "File with an EndpointPickerConfig (YAML or JSON). Without a file, the built-in profile is in force.",
   },
   {
     name: "config-text",
@@ -173,14 +173,14 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "Serve gRPC health on the ext_proc port, too. If not given, Sluice serves it, except with --parity v1.5.",
+    help: "Serve gRPC health on the ext_proc port, too. Without the flag, Sluice serves it, except with --parity v1.5.",
   },
   {
     name: "metrics-endpoint-auth",
     type: "bool",
     default: "true",
     since: "v1.0",
-    help: "The metrics port asks Kubernetes about each reader (TokenReview, SubjectAccessReview). With endpoints from a file there is no API server, and an explicit true is an error.",
+    help: "The metrics port asks Kubernetes about each reader (TokenReview, SubjectAccessReview). With endpoints from a file there is no API server: then an explicit true is an error.",
   },
   {
     name: "refresh-metrics-interval",

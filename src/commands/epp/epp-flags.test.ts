@@ -228,7 +228,7 @@ describe("parseEppFlags", () => {
 
   it("takes the metrics of other model servers in every spelling, and warns that the flags are deprecated (S-17, C-19, pitfall 19)", () => {
     const deprecated = (flag: string): string =>
-      `--${flag} is deprecated: later releases of the reference take it from engineConfigs of their configuration; it is honoured here`;
+      `--${flag} is deprecated: later releases of the reference have engineConfigs in the configuration instead; Sluice accepts both`;
     expect(
       parse("-totalQueuedRequestsMetric", "q", "--kvCacheUsagePercentageMetric=kv{a=b}", '--lora-info-metric=""'),
     ).toMatchObject({
@@ -257,7 +257,7 @@ describe("parseEppFlags", () => {
 
   it("takes where the metrics pages are, and warns that the configuration says so today", () => {
     const deprecated = (flag: string, parameter: string): string =>
-      `--model-server-metrics-${flag} is deprecated: it is the parameter ${parameter} of metrics-data-source in the configuration; given here it wins`;
+      `--model-server-metrics-${flag} is deprecated: it is the parameter ${parameter} of metrics-data-source in the configuration; this flag wins over it`;
     expect(
       parse(
         "--model-server-metrics-scheme=https",

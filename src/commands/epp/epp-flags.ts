@@ -120,7 +120,7 @@ export function eppHelp(): string {
     "An Endpoint Picker: it chooses the model server of each request for Envoy, over ext_proc.\n",
     "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
     flagsHelp(EPP_FLAGS),
-    "\nFlags of the reference that do nothing here yet are listed in docs/reference/flags.md.\n",
+    "\ndocs/reference/flags.md lists the flags of the reference that have no effect.\n",
   ].join("");
 }
 

@@ -9,14 +9,13 @@ function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & 
     type: "string",
     takes: "METRIC",
     help: `Metric of ${what}, as NAME or NAME{label=value,...}, for endpoints without an engine label; empty = not read.`,
-    deprecated:
-      "later releases of the reference take it from engineConfigs of their configuration; it is honoured here",
+    deprecated: "later releases of the reference have engineConfigs in the configuration instead; Sluice accepts both",
   };
 }
 
 /** The deprecation text of a flag that locates metrics pages. */
 function sourceParameter(name: string): string {
-  return `it is the parameter ${name} of metrics-data-source in the configuration; given here it wins`;
+  return `it is the parameter ${name} of metrics-data-source in the configuration; this flag wins over it`;
 }
 
 /** Flags for the place and the metric names of the metrics pages (epp-protocol 13.2, 13.3; scheduling 1.4, 1.8). */

@@ -133,7 +133,7 @@ describe("sluice explain", () => {
   it("passes on why it is refused", async () => {
     const url = await start({}, { peer: "192.0.2.7" });
     expect(await failure("2", "--admin", url)).toBe(
-      `${url} answers 403: /debug/decisions/2 answers loopback peers only; start with --debug-open to change that`,
+      `${url} answers 403: /debug/decisions/2 answers only clients on loopback; --debug-open opens it to all clients`,
     );
     await admin?.close();
     const other = await start({}, { token: "sesame" });

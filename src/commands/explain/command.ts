@@ -28,8 +28,8 @@ export function explainCommand(output = STANDARD): Command {
       "--admin <address>",
       "admin port of a running sluice epp or gateway; without it 127.0.0.1:9090, then 127.0.0.1:19001",
     )
-    .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
-    .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
+    .option("--ca-cert <file>", "file with the authority that signed the certificate of an https:// admin port (PEM)")
+    .option("--cert <file>", "file with the client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port requires one, as in Kubernetes")
     .option("--json", "print one JSON object", false)

@@ -27,7 +27,7 @@ export function gatewayCommand(): Command {
       "--scaler <address>",
       "address of the external scaler, which reports the waiting requests to KEDA; absent = none",
     )
-    .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
+    .option("--config-file <file>", "an EndpointPickerConfig; without it the built-in profile default is in force")
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
@@ -37,7 +37,7 @@ export function gatewayCommand(): Command {
     .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
     .option(
       "--allow-path <path>",
-      "dangerous: pass requests to this path of administration too, or to all under it with a final /*; repeatable",
+      "dangerous: also pass requests to this path of administration; with /* at the end, to all paths below it; repeatable",
       collect,
       [],
     )
@@ -48,7 +48,7 @@ export function gatewayCommand(): Command {
       "the folder of manifests of InferencePool, InferenceModel and the like; watched for changes",
     )
     .option("--pool-name <name>", "the name of the InferencePool; required if there are several")
-    .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests that name none")
+    .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests without a namespace")
     .option(
       "--model-matching <mode>",
       "whether a model name without an InferenceModel gets 404: enforce, off, or auto (once the pool has InferenceModels)",
@@ -61,12 +61,17 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--legacy-criticality",
-      "shed requests of Standard criticality as early as Sheddable ones, as v0.3 did",
+      "refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did",
       false,
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
     .option("--prometheus <url>", "a Prometheus, from which the page reads spans above 15 minutes")
+    .option(
+      "--stream-rest <duration>",
+      "while 16 or more event streams run, chunks that follow within this time may leave together; 0s = never",
+      "10ms",
+    )
     .option(
       "--drain-timeout <duration>",
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",

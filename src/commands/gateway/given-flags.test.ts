@@ -93,6 +93,7 @@ describe("the flags of the gateway", () => {
       "servers: {tls: {ca: a, serverName: n}}",
       { servers: { tls: { ca: "b", serverName: undefined } } },
     ],
+    ["streams", ["--stream-rest", "5ms"], "streams: {rest: 0s}", { streams: { rest: 5 } }],
     ["drain", ["--drain-timeout", "5s"], "drain: {timeout: 1h}", { drain: { timeout: 5000 } }],
   ])("win over the keys of the file: %s", async (_name, args, text, expected) => {
     expect(await settingsOf(args, text)).toMatchObject(expected);
@@ -100,11 +101,12 @@ describe("the flags of the gateway", () => {
 
   it("are refused where they do not fit the file", async () => {
     const log = await settingsOf(["--request-log-file", "a.log"], "log: {requests: {which: off}}");
-    expect(() => gatewayOptions(log, undefined, {})).toThrow("--request-log-file needs another --request-log");
+    expect(() => gatewayOptions(log, undefined, {})).toThrow("--request-log-file has no effect with --request-log off");
     const bodies = await settingsOf(["--small-body", "1Mi"], "bodies: {small: 2Ki, smallReserve: 4Ki}");
     expect(() => gatewayOptions(bodies, undefined, {})).toThrow("more than bodies.smallReserve");
     const connections = await settingsOf(["--max-connections", "5"], "connections: {perAddress: 6}");
     expect(() => gatewayOptions(connections, undefined, {})).toThrow("more than connections.max");
+    await expect(settingsOf(["--stream-rest", "2s"])).rejects.toThrow("of at most 1000 ms");
     await expect(settingsOf(["--limits-redis", "redis://a"])).rejects.toThrow("--limits-redis needs --limits");
   });
 });

@@ -2,6 +2,7 @@ import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { objectivesFromFlags, parseObjective } from "../../pool/resources/objectives.ts";
 import { resourceCounting } from "../../pool/resources/resource-settings.ts";
 import { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
+import { LONGEST_STREAM_REST } from "../../wires/gateway/longest-stream-rest.ts";
 import { durationOf, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,
@@ -42,6 +43,7 @@ export interface GatewayFlags
   readonly legacyCriticality: boolean;
   readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
+  readonly streamRest: string;
   readonly prometheus?: string;
   readonly drainTimeout: string;
 }
@@ -66,6 +68,9 @@ export async function givenSettings(
   giveConnections(flags, given, isGiven);
   await giveKeys(flags, given, take);
   giveLimits(flags, given, take);
+  take("streamRest", () =>
+    given.set("streams.rest", durationOf(flags.streamRest, "--stream-rest", 0, LONGEST_STREAM_REST)),
+  );
   take("drainTimeout", () => given.set("drain.timeout", durationOf(flags.drainTimeout, "--drain-timeout", 0)));
   take("admin", () => given.set("admin.address", parseListenAddress(flags.admin, "--admin")));
   take("scaler", () => given.set("scaler.address", parseListenAddress(flags.scaler!, "--scaler")));

@@ -51,7 +51,7 @@ describe("the log flags of the gateway", () => {
     [["--request-log-file", ""], "give a file, or - for stdout"],
     [
       ["--request-log", "off", "--request-log-file", "a.log"],
-      "--request-log-file needs another --request-log than off",
+      "--request-log-file has no effect with --request-log off",
     ],
   ])("refuse %j", (args, message) => {
     expect(() => settingsOf(...args)).toThrow(message);

@@ -22,7 +22,7 @@ export function withLogOptions(command: Command): Command {
     )
     .option(
       "--request-log <which>",
-      "requests that get a line each: off, errors, all, or 1/N for all errors and one in N of the others",
+      "requests that get a log line: off, errors, all, or 1/N (all errors, and one in N of the other requests)",
       "errors",
     )
     .option(
@@ -40,7 +40,7 @@ export function logSettingsFrom({ logLevel, logFormat, requestLog, requestLogFil
   if (every === undefined && requestLogFile !== "-")
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--request-log-file needs another --request-log than off: errors, all or 1/N",
+      "--request-log-file has no effect with --request-log off; give --request-log errors, all or 1/N",
     );
   const encoder = logFormat === undefined ? undefined : oneOf(FORMATS, logFormat, "--log-format");
   return {

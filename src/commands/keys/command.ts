@@ -23,7 +23,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--json", "print one JSON array", false)
     .action(async (flags: { file: string; json: boolean }) => (await load()).listKeys(flags, world));
-  const revoke = command("revoke", "make the gateway refuse a key at once", of)
+  const revoke = command("revoke", "revoke a key: the gateway refuses it at once", of)
     .argument("<key>", "name or id")
     .option(...FILE)
     .option("--remove", "also remove the key from the file, which frees its name", false)
@@ -33,7 +33,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
   const rotate = command("rotate", "give a key a new secret, and print it once on standard output", of)
     .argument("<key>", "name or id")
     .option(...FILE)
-    .option("--grace <duration>", "how long the gateway still accepts the old secret: 0, 24h, 7d", "0")
+    .option("--grace <duration>", "time for which the gateway still accepts the old secret, such as 0, 24h or 7d", "0")
     .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
   const made = command("keys", "make and change the keys of a gateway's clients");
   for (const one of [add, list, revoke, rotate]) made.addCommand(one);

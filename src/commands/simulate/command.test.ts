@@ -139,7 +139,7 @@ describe("sluice simulate", () => {
       if (!stopped && /run ([3-9]|\d\d) of 40/.test(text)) stopped = process.emit("SIGINT", "SIGINT");
     });
     expect(seen).toContain("\r\u001b[2K");
-    expect(out).toMatch(/\n\nPARTIAL: \d+ of 40 runs were finished before it was ended\.\n$/);
+    expect(out).toMatch(/\n\nPARTIAL: \d+ of 40 runs were complete when the study ended\.\n$/);
     expect(status).toBe(130);
   });
 
@@ -271,11 +271,11 @@ describe("sluice simulate --trace", () => {
   it.each([
     ["a window without a trace", ["--window", "5m"], "FLAG_CONFLICT: --window is for --trace FILE"],
     ["a speed beside recordings", ["--replay", "x", "--speed", "2"], "FLAG_CONFLICT: --speed is for --trace FILE"],
-    ["two sources", ["--trace", trace, "--replay", "x"], "FLAG_CONFLICT: --trace and --replay each say"],
+    ["two sources", ["--trace", trace, "--replay", "x"], "FLAG_CONFLICT: --trace and --replay exclude each other"],
     ["a workload", ["bursts", "--trace", trace], "FLAG_CONFLICT: --trace plays the requests in its file"],
-    ["a rate", ["--trace", trace, "--rate", "5"], "FLAG_CONFLICT: --rate means nothing beside --trace"],
-    ["a duration", ["--trace", trace, "--duration", "5s"], "FLAG_CONFLICT: --duration means nothing beside --trace"],
-    ["quick", ["--trace", trace, "--quick"], "FLAG_CONFLICT: --quick means nothing beside --trace"],
+    ["a rate", ["--trace", trace, "--rate", "5"], "FLAG_CONFLICT: --rate has no effect with --trace"],
+    ["a duration", ["--trace", trace, "--duration", "5s"], "FLAG_CONFLICT: --duration has no effect with --trace"],
+    ["quick", ["--trace", trace, "--quick"], "FLAG_CONFLICT: --quick has no effect with --trace"],
     ["fields of a log", ["--trace", trace, "--field", "a=b"], "FLAG_CONFLICT: --field is for --replay FILE"],
     ["a list", ["--list", "--trace", trace], "FLAG_CONFLICT: --trace has no effect with --list"],
     ["no speed", ["--trace", trace, "--speed", "0"], 'FLAG_VALUE: --speed is "0"; give a factor from 0.01 to 1000'],

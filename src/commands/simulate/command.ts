@@ -62,7 +62,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     "simulate",
     "compare routing policies on simulated engines, with the scheduler that runs in production",
   )
-    .argument("[workload...]", "names from --list, or all; without one b2b-saas")
+    .argument("[workload...]", "names of workloads from --list, or all; default: b2b-saas")
     .option("--list", "print the workloads, policies and engine presets", false)
     .option(
       "--policy <name...>",
@@ -92,7 +92,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--quiet", "no progress on stderr", false)
     .option(
       "--replay <file...>",
-      "instead of a workload: recorded decisions (sluice explain --all --full) or an access log, through --config-file or --profile",
+      "instead of a workload: recorded decisions (sluice explain --all --full) or an access log, with the configuration of --config-file or --profile",
     )
     .option("--profile <name>", "with --replay: a built-in profile to try, as of sluice epp and gateway")
     .option("--recorded-with <file>", "with --replay: the configuration of the records, to check them")
@@ -134,8 +134,8 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       if (trace === undefined) refuse("is for --trace FILE", (name) => TRACE_ONLY.includes(name));
       if (trace !== undefined) {
         if (replay !== undefined)
-          throw new SluiceError("FLAG_CONFLICT", "--trace and --replay each say which requests come: give one of them");
-        refuse("means nothing beside --trace, which says it; see --speed and --window", (name) =>
+          throw new SluiceError("FLAG_CONFLICT", "--trace and --replay exclude each other: give one of them");
+        refuse("has no effect with --trace, whose file decides; see --speed and --window", (name) =>
           NOT_FOR_TRACE.includes(name),
         );
         if (workloads.length > 0)

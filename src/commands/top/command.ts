@@ -27,13 +27,13 @@ export function topCommand(output = STANDARD): Command {
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port requires one, as in Kubernetes")
-    .option("--interval <duration>", "time between two looks, 1s or more", "1s")
+    .option("--interval <duration>", "time between two polls, 1s or more", "1s")
     .option("--once", "print one picture and exit", false)
-    .option("--json", "print one JSON object for each look", false)
+    .option("--json", "print one JSON object for each poll", false)
     .action(async (flags: TopFlags) => {
       const interval = durationOf(flags.interval, "--interval", LEAST_INTERVAL);
       if (flags.once && flags.interval !== "1s")
-        throw new SluiceError("FLAG_CONFLICT", "--once takes one look: remove --interval");
+        throw new SluiceError("FLAG_CONFLICT", "--once polls once: remove --interval");
       // Loaded on use: `sluice sim` needs none of it.
       const { watchProcess } = await import("./start.ts");
       const { admin, caCert, cert, key, tokenFile, once, json } = flags;

@@ -36,7 +36,7 @@ export function refusal(
   if (status === 401 || status === 403)
     return skipped(obligation, seen, {
       inconclusive: true,
-      remedy: "give the credentials it wants with --header 'Authorization: Bearer ...'",
+      remedy: "give the credentials that the server asks for with --header 'Authorization: Bearer ...'",
     });
   finding.broken(seen, remedyFor(status));
   return finding.verdict("");

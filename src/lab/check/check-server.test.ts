@@ -516,7 +516,7 @@ describe("a server that cannot be checked", () => {
     const { origin } = await fakeServer();
     await expect(check(origin.replace("http:", "https:"))).rejects.toMatchObject({
       code: "CHECK_UNREACHABLE",
-      message: `cannot connect to ${origin.replace("http:", "https:")}: what listens there speaks no TLS; is it ${origin}?`,
+      message: `cannot connect to ${origin.replace("http:", "https:")}: the server speaks no TLS; is it ${origin}?`,
     });
   });
 

@@ -129,7 +129,7 @@ export class Controls implements DemoControls {
   async wave({ count }: WaveOrder): Promise<void> {
     const problem = await this.#mustBeOpen().send(count);
     if (problem !== undefined) throw new OrderRefused(409, problem);
-    this.#note(`a wave of ${count} messages came to the queue`);
+    this.#note(`a wave of ${count} messages is in the queue`);
   }
 
   #mustBeOpen(): DemoWave {

@@ -15,7 +15,7 @@ const whole = (least: number, about: string) => z.number().int().min(least).max(
 
 /** Milliseconds, but for numbers of things; the formula is in docs/use/simulate.md. */
 const SCHEMA = z.strictObject({
-  preset: z.string().optional().describe("The preset whose figures hold where the file has none."),
+  preset: z.string().optional().describe("The preset whose figures apply for keys that the file lacks."),
   about: z.string().max(500).optional().describe("A sentence for people."),
   cost: z
     .strictObject({

@@ -68,13 +68,21 @@ export const DEFAULT_WITH_ROLES: ConfigSource = {
 /** The default profile with flow control, and with one thing more each. */
 export const FLOW_CONTROL_POLICIES: readonly FlowPolicy[] = [
   policy("flow-control", "the default profile with flow control and its defaults: one queue for each priority", {}),
-  policy("holdback", "the same, with 40 % of the saturation held back from the lowest priority", {
-    plugins: "- {type: priority-holdback-policy, parameters: {minCeiling: 0.6}}\n",
-    keys: "  usageLimitPolicyPluginRef: priority-holdback-policy\n",
-  }),
-  policy("eviction", "the same as `flow-control`, and sheddable requests in flight end for those that wait", {
-    keys: "  enableEviction: true\n",
-  }),
+  policy(
+    "holdback",
+    "the same as `flow-control`, and the lowest priority leaves 40 % of the saturation to the others",
+    {
+      plugins: "- {type: priority-holdback-policy, parameters: {minCeiling: 0.6}}\n",
+      keys: "  usageLimitPolicyPluginRef: priority-holdback-policy\n",
+    },
+  ),
+  policy(
+    "eviction",
+    "the same as `flow-control`, and sheddable requests in flight end when requests of higher priority wait",
+    {
+      keys: "  enableEviction: true\n",
+    },
+  ),
   policy("token-fairness", "the same as `flow-control`, and fairness IDs share the tokens of each priority", {
     plugins: "- type: token-deficit-fairness-policy\n",
     keys: "  defaultPriorityBand: {fairnessPolicyRef: token-deficit-fairness-policy}\n",

@@ -53,13 +53,12 @@ export const POLICIES: readonly Policy[] = [
   },
   {
     name: "random",
-    about: "any server, by chance",
+    about: "a random server",
     rule: () => (loads, draw) => draw(loads.length),
   },
   {
     name: "least-request",
-    about:
-      "the less busy one of two servers drawn by chance, as Envoy's least-request balancer with its default of two choices",
+    about: "the less busy one of two random servers, as Envoy's least-request balancer does by default",
     rule: () => (loads, draw) => {
       const one = draw(loads.length);
       const other = draw(loads.length);
@@ -83,19 +82,24 @@ export const POLICIES: readonly Policy[] = [
   },
   {
     name: "llm-d-defaults",
-    about: "what llm-d's router runs without a file: the weights of classic-blend",
+    about: "llm-d's router without a file: the weights of classic-blend",
     source: blend("default", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
   },
   {
     name: "llm-d-optimized-baseline",
     about:
-      "what llm-d's guide of that name ships: stay with the prefix until its servers are 18 s behind, then the fewest tokens",
+      "llm-d's guide of that name: a server with the prompt in its cache, unless it is 18 s slower than another; then the fewest tokens in flight",
     source: OPTIMIZED_BASELINE,
   },
-  { name: "default", about: "what runs without a file", source: {}, disaggregated: DEFAULT_WITH_ROLES },
+  {
+    name: "default",
+    about: "the built-in profile that runs without a file",
+    source: {},
+    disaggregated: DEFAULT_WITH_ROLES,
+  },
   {
     name: "sticky-until-saturated",
-    about: "the built-in profile of that name: stay with the prefix until its servers are saturated",
+    about: "the built-in profile of that name: the servers with the prompt in their cache, until they are saturated",
     source: { profile: "sticky-until-saturated" },
   },
   ...FLOW_CONTROL_POLICIES,

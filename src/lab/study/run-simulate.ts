@@ -138,7 +138,7 @@ export async function runReplay(
     if (json) streams.out(`${JSON.stringify({ ...replayed, partial })}\n`);
     else {
       streams.out(replayStudyText(replayed, { width: streams.width }));
-      if (partial) streams.out("\nPARTIAL: the replay was ended before it had read and played everything.\n");
+      if (partial) streams.out("\nPARTIAL: the replay ended before it had read and played everything.\n");
     }
     if (html !== undefined) {
       if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);

@@ -34,7 +34,7 @@ b2b-saas: 150 customers with a system prompt each
 8 servers of qwen3-32b-2xh100; 45 s of arrivals at 10, 60 requests/s; metrics read every 50 ms; seeds 1 to 3
 realised: 450 to 2,700 requests a run, prompts of 7,200 tokens and answers of 250 on average
 
-At 60 requests/s: medians of 3 seeds, below them the least and the most
+At 60 requests/s: medians of 3 seeds, below them the minimum and the maximum
 policy                   TTFT p50   TTFT p90  faster   TTFT p99       tokens/s  more  hits  max/mean  rejected
 round-robin                20.0 s     40.0 s    1.0x     44.0 s          1,250  1.0x  80 %      1.10         0
                         18.3-21.7  36.7-43.3          40.3-47.7    1,201-1,306
@@ -59,7 +59,7 @@ faster    how many times shorter the TTFT p90 is than round-robin's
 tokens/s  output tokens of all servers; more: how many times those of round-robin
 hits      share of the prompts' tokens that a cache held
 max/mean  load of the busiest server, divided by the average; 1 = even
-rejected  requests that were refused; --json and --html tell more
+rejected  requests that were refused; --json and --html have the reasons
 
 Speed of the simulation: 12,340 requests per second of real time with the scheduler, 24,000 without (0.51).
 `);
@@ -211,9 +211,9 @@ Speed of the simulation: 12,340 requests per second of real time with the schedu
     const told = studyText(studyOf(given), { planned: 18 });
     expect(told).toContain("At 10 requests/s");
     expect(block(told, "TTFT p90 over")[4]).toBe("sticky-until-saturated   25 ms       -");
-    expect(told).toMatch(/\n\nPARTIAL: 12 of 18 runs were finished before it was ended\.\n$/);
+    expect(told).toMatch(/\n\nPARTIAL: 12 of 18 runs were complete when the study ended\.\n$/);
     expect(studyText(studyOf([], { policies: [{ name: "default", about: "" }], seeds: [1] }), { planned: 18 })).toBe(
-      "Nothing was finished.\n\nPARTIAL: 0 of 18 runs were finished before it was ended.\n",
+      "Nothing was finished.\n\nPARTIAL: 0 of 18 runs were complete when the study ended.\n",
     );
     expect(studyText(studyOf(given.slice(0, 4)), { planned: 18 })).toContain("At 10 requests/s");
   });

@@ -50,7 +50,7 @@ export function studyText(study: Study, { width = WIDEST, planned }: StudyTextOp
   else blocks.push(legend(study, room));
   if (study.speed !== undefined) blocks.push(wrapped(speedText(study.speed), room));
   if (study.runs.length < planned)
-    blocks.push(wrapped(`PARTIAL: ${study.runs.length} of ${planned} runs were finished before it was ended.`, room));
+    blocks.push(wrapped(`PARTIAL: ${study.runs.length} of ${planned} runs were complete when the study ended.`, room));
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
@@ -62,7 +62,7 @@ function workloadBlocks(study: Study, workload: StudiedWorkload, width: number):
   const top = runs.filter((run) => run.rate === rate);
   const seeds = new Set(top.map(({ seed }) => seed)).size;
   const unit = workload.rateUnit;
-  const what = seeds > 1 ? `: medians of ${seeds} seeds, below them the least and the most` : ", one seed";
+  const what = seeds > 1 ? `: medians of ${seeds} seeds, below them the minimum and the maximum` : ", one seed";
   const blocks: (readonly string[])[] = [
     [
       ...wrapped(`${workload.name}: ${workload.about}`, width),
@@ -208,7 +208,7 @@ function legend({ policies, runs }: Study, width: number): string[] {
       : ([["tokens/s", "output tokens of all servers"]] as const)),
     ["hits", "share of the prompts' tokens that a cache held"],
     ["max/mean", "load of the busiest server, divided by the average; 1 = even"],
-    ["rejected", "requests that were refused; --json and --html tell more"],
+    ["rejected", "requests that were refused; --json and --html have the reasons"],
     ...(anyFlowControl(runs) ? FLOW_WORDS : []),
   ];
   const left = Math.max(...words.map(([word]) => word.length)) + 2;

@@ -49,7 +49,7 @@ export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
   defineParser({
     type: "openai-parser",
     describe:
-      "Reads OpenAI's APIs: chat, completions, responses, conversations, embeddings, images; as the only parser it takes every other path for completions.",
+      "Reads OpenAI's APIs: chat, completions, responses, conversations, embeddings, images; as the only parser it treats every other path as completions.",
     create: () => openai,
   }),
   defineParser({

@@ -1,6 +1,7 @@
 import type { Path } from "../../base/document/document.ts";
-import { didYouMean } from "../../base/document/nearest.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
+import type { Payload, PluginDefinition } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin, EffectiveDataSource } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
@@ -8,6 +9,27 @@ import { defaultOf, isOfKind, type PluginTable, referencedPlugin, type TableEntr
 
 const SOURCE = "metrics-data-source";
 const EXTRACTOR = "core-metrics-extractor";
+/** The extractor of pods, which is a producer: it needs no source in the file. */
+const TOPOLOGY = "topology-extractor";
+
+/** What a plugin of each payload is for in messages, and the usual reader of a source that delivers it. */
+const PAYLOADS: Readonly<Record<Payload, { readonly words: string; readonly reader: string }>> = {
+  metrics: { words: "the metrics", reader: EXTRACTOR },
+  "cluster-metrics": { words: "the metrics of clusters", reader: "multicluster-metrics-extractor" },
+  "gpu-metrics": { words: "the figures of GPUs", reader: "dcgm-extractor" },
+  models: { words: "the lists of models", reader: "models-data-extractor" },
+  endpoints: { words: "the notifications", reader: "approx-prefix-cache-producer" },
+  pods: { words: "the notifications", reader: TOPOLOGY },
+};
+
+/** Pages in the text format of Prometheus: each extractor of one reads those of the others, too. */
+const TEXT_PAGES: ReadonlySet<Payload> = new Set(["metrics", "cluster-metrics", "gpu-metrics"]);
+/** The values that plugins know as the load of an endpoint come from these. */
+const LOAD: ReadonlySet<Payload> = new Set(["metrics", "cluster-metrics"]);
+
+function payloadOf({ payload = "metrics" }: PluginDefinition): Payload {
+  return payload;
+}
 
 /** Returns the section by its present name, else by its name in v1.3 and v1.4, and its name in the file. */
 export function dataLayerOf({ data, dataLayer }: Envelope): readonly ["dataLayer" | "data", Envelope["dataLayer"]] {
@@ -73,14 +95,17 @@ export function readDataSources(
   (section?.sources ?? []).forEach(({ pluginRef, extractors = [] }, at) => {
     const path = [name, "sources", at];
     const source = referenced(pluginRef, [...path, "pluginRef"]);
-    const readers: ConfiguredPlugin<"extractor">[] = [];
+    const delivered = source !== undefined && isSource(source) ? payloadOf(source.definition) : "metrics";
+    const readers: TableEntry[] = [];
     (extractors ?? []).forEach((extractor, index) => {
       const place = [...path, "extractors", index, "pluginRef"];
       const plugin = referenced(extractor.pluginRef, place);
       if (plugin === undefined) return;
       const { type } = plugin.definition;
-      const other = readers.find(({ definition }) => definition.type === type);
-      if (!isExtractor(plugin)) into.push({ path: place, problem: notA("an extractor", plugin) });
+      const isTold = delivered === "endpoints" || delivered === "pods";
+      const other = readers.find((one) => (isTold ? one.name === plugin.name : one.definition.type === type));
+      const unfit = whyUnfit(plugin, delivered, pluginRef);
+      if (unfit !== undefined) into.push({ path: place, problem: unfit });
       else if (other !== undefined)
         into.push({ path: place, problem: `${pluginRef} is read by an extractor of type ${type} already; keep one` });
       else readers.push(plugin);
@@ -93,14 +118,15 @@ export function readDataSources(
       into.push({ path: place, problem });
     } else {
       sources.push({ source, extractors: readers });
+      const { words, reader } = PAYLOADS[delivered];
       if (readers.length === 0)
-        warn(path, `no extractor reads the metrics of ${pluginRef}; give it extractors: [{pluginRef: ${EXTRACTOR}}]`);
+        warn(path, `no extractor reads ${words} of ${pluginRef}; give it extractors: [{pluginRef: ${reader}}]`);
     }
   });
   if (section?.injectDefaults !== false) {
-    if (!sources.some(({ source }) => source.definition.type === SOURCE))
+    if (!sources.some(({ source }) => LOAD.has(payloadOf(source.definition))))
       sources.push({ source: usual(SOURCE, "data-source"), extractors: [usual(EXTRACTOR, "extractor")] });
-  } else if (sources.length === 0)
+  } else if (!sources.some(({ source }) => LOAD.has(payloadOf(source.definition))))
     warn(
       [name, "injectDefaults"],
       "without a source Sluice reads no metrics: all endpoints look alike, and utilization-detector counts them as saturated; list sources, or remove this",
@@ -111,6 +137,72 @@ export function readDataSources(
     const configured = table.get(type);
     return configured !== undefined && isOfKind(kind)(configured) ? configured : defaultOf(type, kind, registry);
   }
+}
+
+/** Why a plugin cannot be an extractor of a source; undefined = it can. */
+function whyUnfit(plugin: TableEntry, delivered: Payload, source: string): string | undefined {
+  const { definition, name } = plugin;
+  const { words, reader } = PAYLOADS[delivered];
+  if (delivered === "endpoints")
+    return definition.kind === "producer"
+      ? undefined
+      : `the plugin ${name} is a ${definition.kind}, and this source notifies only producers; name a producer`;
+  if (delivered === "pods")
+    return definition.type === TOPOLOGY
+      ? undefined
+      : `the plugin ${name} learns nothing from pods; only a ${TOPOLOGY} does`;
+  if (!isExtractor(plugin)) return notA("an extractor", plugin);
+  const reads = payloadOf(definition);
+  if (reads === delivered || (TEXT_PAGES.has(reads) && TEXT_PAGES.has(delivered))) return undefined;
+  return `the extractor ${name} reads ${PAYLOADS[reads].words}, but ${source} delivers ${words}; name a ${reader}`;
+}
+
+/**
+ * Checks that the data which plugins score or filter by is collected (scheduling 3.4, 3.15).
+ * @param members of profiles that are in the file
+ * @param into receives members that are useless without their data
+ * @param warn called for members that read an attribute which nothing writes
+ */
+export function checkCollected(
+  members: readonly ConfiguredPlugin[],
+  sources: readonly EffectiveDataSource[],
+  table: PluginTable,
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): void {
+  const readers = sources.flatMap(({ extractors }) => extractors);
+  const written = new Set(readers.flatMap(attributesOf));
+  for (const member of new Set(members)) {
+    const { name, definition } = member;
+    const path = table.get(name)?.path ?? [];
+    const { needs } = definition;
+    if (needs !== undefined && !readers.some(({ definition }) => payloadOf(definition) === needs)) {
+      const { reader } = PAYLOADS[needs];
+      const problem = `plugin ${name} reads what a ${reader} collects, and no source in dataLayer.sources has one; add it`;
+      into.push({ path, problem });
+    }
+    for (const key of attributesOf(member)) {
+      if (written.has(key)) continue;
+      const [attribute, producer] = partsOf(key);
+      const near = nearest(key, written);
+      const hint =
+        near === undefined
+          ? `; let ${producer || "an extractor"} in dataLayer.sources write it`
+          : `; did you mean \`${partsOf(near)[0]}\` of ${partsOf(near)[1]}?`;
+      warn(path, `plugin ${name} reads the attribute ${attribute}, which no endpoint has${hint}`);
+    }
+  }
+}
+
+/** Attribute and producer of a key; an attribute may have slashes. */
+function partsOf(key: string): readonly [string, string] {
+  const at = key.lastIndexOf("/");
+  return [key.slice(0, at), key.slice(at + 1)];
+}
+
+function attributesOf({ definition, parameters }: ConfiguredPlugin): readonly string[] {
+  // Wrong parameters are already reported.
+  return parameters === undefined ? [] : (definition.endpointAttributes?.(parameters) ?? []);
 }
 
 const isDiscovery = isOfKind("discovery");

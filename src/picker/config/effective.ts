@@ -27,10 +27,10 @@ export interface EffectiveProfile {
   readonly plugins: readonly ProfilePlugin[];
 }
 
-/** A source of metrics and the extractors that read its pages. */
+/** A source of data, and the plugins that it delivers to: extractors that read its pages, or plugins that it tells of changes. */
 export interface EffectiveDataSource {
   readonly source: ConfiguredPlugin<"data-source">;
-  readonly extractors: readonly ConfiguredPlugin<"extractor">[];
+  readonly extractors: readonly ConfiguredPlugin[];
 }
 
 /** The queues of one priority (scheduling 4.2). */
@@ -97,7 +97,7 @@ export interface EffectiveConfig {
   readonly hooks: readonly ConfiguredPlugin<"request-hook">[];
   /** Every plugin of the file, for plugins that refer to others by name. */
   readonly configured: readonly ConfiguredPlugin[];
-  /** The sources of metrics; empty = sluice scrapes nothing. */
+  /** The sources of data; without one of metrics, sluice scrapes nothing. */
   readonly dataSources: readonly EffectiveDataSource[];
   /** Warnings about a file that loads: deprecations, plugins without effect. */
   readonly warnings: readonly string[];

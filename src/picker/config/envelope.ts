@@ -24,7 +24,7 @@ export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold",
  * is refused.
  */
 function notYet() {
-  const error = "is not supported yet: each replica keeps what it knows to itself; remove it";
+  const error = "is not supported yet: replicas share no state; remove it";
   return z.unknown().refine(isNothing, { error }).optional();
 }
 
@@ -147,10 +147,10 @@ export function envelopeSchema(registry: PluginRegistry) {
               .nullish()
               .describe("A file of yours that defines the type, beside the configuration."),
             weight: z
-              .never({ error: "put a weight in schedulingProfiles, beside the pluginRef of a scorer" })
+              .never({ error: "move the weight to schedulingProfiles, beside the pluginRef of a scorer" })
               .optional(),
             pluginRef: z
-              .never({ error: "an entry here has a `type`; by pluginRef profiles and other sections refer to it" })
+              .never({ error: "write `type` here; only profiles and other sections refer to a plugin by pluginRef" })
               .optional(),
             parameters: z.record(z.string(), z.unknown()).nullish(),
           }),
@@ -170,7 +170,7 @@ export function envelopeSchema(registry: PluginRegistry) {
                     .min(0, { error: "a weight must not be negative; 0 switches a scorer off" })
                     .nullish(),
                   parameters: z
-                    .never({ error: "put parameters in plugins, in the entry that pluginRef names" })
+                    .never({ error: "move the parameters to plugins, to the entry that pluginRef names" })
                     .optional(),
                 }),
               )
@@ -189,7 +189,7 @@ export function envelopeSchema(registry: PluginRegistry) {
           const isInline = INLINE_THRESHOLDS.some((key) => value[key] !== undefined);
           const message =
             value.pluginRef && isInline
-              ? "excludes thresholds beside it, the form of v1.2 to v1.4; move the thresholds to the parameters of the plugin"
+              ? "cannot be combined with the thresholds of v1.2 to v1.4; move the thresholds to the parameters of the plugin"
               : detector;
           if (Boolean(value.pluginRef) === isInline) context.addIssue({ code: "custom", path: ["pluginRef"], message });
         })

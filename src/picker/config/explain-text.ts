@@ -51,7 +51,7 @@ const QUEUEING = {
   on: "on",
   off: "off",
   "with InferenceModels":
-    "off, and on with fair shares of tokens while InferenceModels of a v1alpha2 pool are present; the feature gate flowControl decides otherwise",
+    "off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this",
 } as const satisfies Record<ExplainedConfig["queueing"], string>;
 
 /** Returns a line for each profile that has scorers. */

@@ -164,7 +164,7 @@ class Explaining {
     const made: { readonly plugin: ConfiguredPlugin; readonly because: string }[] = config.profiles.flatMap((profile) =>
       profile.plugins.map((plugin) => ({
         plugin,
-        because: this.#isBuiltIn(profile) ? "the file says nothing of scheduling" : "the profile has no picker",
+        because: this.#isBuiltIn(profile) ? "the file has no scheduling section" : "the profile has no picker",
       })),
     );
     made.push({ plugin: config.handler, because: "one profile needs no other handler" });

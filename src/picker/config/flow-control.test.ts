@@ -217,7 +217,7 @@ flowControl:
     expect(off).toContain("featureGates:\n  - flowControl=false # line 3\n");
     expect(configFingerprint(load(off))).toBe(configFingerprint(load(`${HEAD}featureGates: [flowControl=0]\n`)));
     const open = of("");
-    expect(open).toContain("# Flow control: off, and on with fair shares of tokens while InferenceModels");
+    expect(open).toContain("# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares");
     expect(open).not.toContain("featureGates:");
     expect(load(open).modelFlowControl).toBeDefined();
     expect(of("featureGates: [flowControl]\n")).toContain("# Flow control: on.\n");

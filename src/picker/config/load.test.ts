@@ -99,8 +99,8 @@ schedulingProfiles:
         `${v1}dataLayer:\n  discovery: {peers: {pluginRef: p}}\n  crossReplica: {syncInterval: 1s}\nrequestHandler: {propagatePriority: true}\n`,
       ),
     ).toEqual([
-      "c.yaml:4:15: dataLayer.discovery.peers: is not supported yet: each replica keeps what it knows to itself; remove it",
-      "c.yaml:5:3: dataLayer.crossReplica: is not supported yet: each replica keeps what it knows to itself; remove it",
+      "c.yaml:4:15: dataLayer.discovery.peers: is not supported yet: replicas share no state; remove it",
+      "c.yaml:5:3: dataLayer.crossReplica: is not supported yet: replicas share no state; remove it",
       "c.yaml:6:18: requestHandler.propagatePriority: is not supported yet: model servers do not receive the priority of a request; remove it",
     ]);
   });
@@ -351,12 +351,12 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
       ],
     ],
     [
-      `${HEAD}plugins:\n- name: x\n- {type: precise-prefix-cache-scorer}\n- {type: queu-scorer}\n- {type: multicluster-queue}\n`,
+      `${HEAD}plugins:\n- name: x\n- {type: latency-scorer}\n- {type: queu-scorer}\n- {type: lmetric-scorer}\n`,
       [
         "c.yaml:4:3: plugins[0].type: the plugin is missing a type; write for example `type: queue-scorer`",
-        "c.yaml:5:4: plugins[1].type: plugin type precise-prefix-cache-scorer is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile",
+        "c.yaml:5:4: plugins[1].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile",
         "c.yaml:6:4: plugins[2].type: plugin type queu-scorer is not registered; did you mean `queue-scorer`?",
-        "c.yaml:7:4: plugins[3].type: plugin type multicluster-queue is not supported yet: it scores clusters, and Sluice reads one metrics page of each, as of any endpoint; use a plugin for endpoints, such as queue-scorer",
+        "c.yaml:7:4: plugins[3].type: plugin type lmetric-scorer is not supported yet: it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
       ],
     ],
     [
@@ -406,7 +406,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
     [
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: p\n  plugins: [{pluginRef: queue-scorer}, {pluginRef: queue-scorer, weight: 2}]\n`,
       [
-        "c.yaml:6:41: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
+        "c.yaml:6:41: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one, with the right weight",
       ],
     ],
     [
@@ -416,9 +416,9 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
         "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:8:5: schedulingProfiles[1].plugins[0].pluginRef: this entry of the profile is missing a pluginRef",
         "c.yaml:9:31: schedulingProfiles[1].plugins[1].weight: a weight must not be negative; 0 switches a scorer off",
-        "c.yaml:10:6: schedulingProfiles[1].plugins[2].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
+        "c.yaml:10:6: schedulingProfiles[1].plugins[2].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one, with the right weight",
         "c.yaml:10:31: schedulingProfiles[1].plugins[2].weight: expected a number, got NaN",
-        "c.yaml:11:6: schedulingProfiles[1].plugins[3].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
+        "c.yaml:11:6: schedulingProfiles[1].plugins[3].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one, with the right weight",
         'c.yaml:11:31: schedulingProfiles[1].plugins[3].weight: expected a number, got the string "2"',
       ],
     ],
@@ -490,7 +490,7 @@ colour: red
         'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `llm-d.ai/v1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "llm-d.ai/v1alpha2"; did you mean `llm-d.ai/v1alpha1`?',
         "c.yaml:3:1: plugns: unknown key `plugns`; did you mean `plugins`?",
         "c.yaml:4:24: plugns[0].wieght: unknown key `wieght`; did you mean `weight`?",
-        "c.yaml:4:24: plugns[0].wieght: put a weight in schedulingProfiles, beside the pluginRef of a scorer",
+        "c.yaml:4:24: plugns[0].wieght: move the weight to schedulingProfiles, beside the pluginRef of a scorer",
         "c.yaml:5:41: plugns[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
         "c.yaml:6:44: plugns[2].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin nobody; a producer of that name must be among the plugins",
         "c.yaml:8:3: schedulingProfiles[0].name: the scheduling profile is missing a name",

@@ -3,7 +3,7 @@ import { nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { readDataSources, readDiscovery } from "./data-layer.ts";
+import { checkCollected, readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
 import { type ConfiguredPlugin, type EffectiveConfig, type EffectiveProfile, policiesOf } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
@@ -131,7 +131,8 @@ class Loading {
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
     const members = profiles.flatMap(({ plugins }) => plugins);
-    const companions = companionsOf([...members, handler], table);
+    checkCollected(members, dataSources, table, this.#violations, warn);
+    const companions = companionsOf([...members, handler, ...[...table.values()].filter(isProducer)], table);
     checkCompanions(companions, table, this.#violations);
     const along = companions.map(({ plugin }) => plugin);
     const configured = [...table.values()];

@@ -139,15 +139,15 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "a weight where it doesn't belong",
       `${HEAD}plugins: [{type: queue-scorer, weight: 2}]\n`,
-      `${ONE}c.yaml:3:32: plugins[0].weight: put a weight in schedulingProfiles, beside the pluginRef of a scorer`,
+      `${ONE}c.yaml:3:32: plugins[0].weight: move the weight to schedulingProfiles, beside the pluginRef of a scorer`,
     ],
     [
       "parameters where a profile refers to a plugin, and a reference where plugins are defined",
       `${HEAD}plugins: [{pluginRef: queue-scorer}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer, parameters: {}}]}]\n`,
       `invalid EndpointPickerConfig, 3 problems:
   c.yaml:3:11: plugins[0].type: the plugin is missing a type; write for example \`type: queue-scorer\`
-  c.yaml:3:12: plugins[0].pluginRef: an entry here has a \`type\`; by pluginRef profiles and other sections refer to it
-  c.yaml:4:68: schedulingProfiles[0].plugins[0].parameters: put parameters in plugins, in the entry that pluginRef names`,
+  c.yaml:3:12: plugins[0].pluginRef: write \`type\` here; only profiles and other sections refer to a plugin by pluginRef
+  c.yaml:4:68: schedulingProfiles[0].plugins[0].parameters: move the parameters to plugins, to the entry that pluginRef names`,
     ],
     [
       "S-60: nothing at all",
@@ -268,7 +268,7 @@ flowControl:
     [
       "sharing between replicas",
       `${HEAD}dataLayer: {peerDiscovery: {pluginRef: x}}\n`,
-      `${ONE}c.yaml:3:13: dataLayer.peerDiscovery: is not supported yet: each replica keeps what it knows to itself; remove it`,
+      `${ONE}c.yaml:3:13: dataLayer.peerDiscovery: is not supported yet: replicas share no state; remove it`,
     ],
     [
       "a module without a name",
@@ -351,7 +351,7 @@ flowControl:
   parameters: {path: /e, period: 3s}
 `,
       `invalid EndpointPickerConfig, 4 problems:
-  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed
+  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest
   c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight
   c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: the tree of v0.3 is the only one; remove it
   c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it, known are path, watchFile`,

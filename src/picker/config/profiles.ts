@@ -68,7 +68,7 @@ export function readProfile(
       return;
     }
     if (members.some((member) => member.name === name))
-      into.push({ path, problem: `${where} lists ${name} twice; keep one and give it the weight meant` });
+      into.push({ path, problem: `${where} lists ${name} twice; keep one, with the right weight` });
     else if (definition.kind === "picker" && members.some((member) => member.definition.kind === "picker"))
       into.push({ path, problem: `${where} already has a registered picker plugin; keep one of them` });
     if (typeof weight === "number" && definition.kind !== "scorer")
@@ -115,7 +115,11 @@ export function isMember(kind: string): kind is MemberKind {
   return kind === "filter" || kind === "scorer" || kind === "picker";
 }
 
-const SINGLE = "single-profile-handler";
+/** Handlers of one profile, with their names in the messages of the reference. */
+const OF_ONE: ReadonlyMap<string, string> = new Map([
+  ["single-profile-handler", "SingleProfileHandler"],
+  ["data-parallel-profile-handler", "data-parallel-profile-handler"],
+]);
 
 /**
  * Returns the profile handler: the configured one, or the default one for a single profile (scheduling 4.3).
@@ -132,10 +136,10 @@ export function readHandler(
   const [first, ...more] = [...table.values()].filter(isOfKind("profile-handler"));
   for (const { name, path } of more)
     into.push({ path, problem: `multiple profile handlers found: ${first?.name} and ${name}; keep one` });
-  if (profiles > 1 && more.length === 0 && (first === undefined || first.definition.type === SINGLE)) {
+  if (profiles > 1 && more.length === 0 && (first === undefined || OF_ONE.has(first.definition.type))) {
     const others = registry
       .types()
-      .filter((type) => type !== SINGLE && registry.get(type)?.kind === "profile-handler")
+      .filter((type) => !OF_ONE.has(type) && registry.get(type)?.kind === "profile-handler")
       .map((type) => `\`type: ${type}\``);
     const remedy = `${others.length === 0 ? "" : `, such as ${others.join(" or ")}`}, or keep one profile`;
     into.push(
@@ -146,11 +150,11 @@ export function readHandler(
           }
         : {
             path: first.path,
-            problem: `SingleProfileHandler cannot support multiple scheduling profiles; configure one that can${remedy}`,
+            problem: `${OF_ONE.get(first.definition.type)} cannot support multiple scheduling profiles; configure one that can${remedy}`,
           },
     );
   }
-  return first ?? defaultOf(SINGLE, "profile-handler", registry);
+  return first ?? defaultOf("single-profile-handler", "profile-handler", registry);
 }
 
 /** Handlers that need a certain profile, with its name (scheduling 3.7). */

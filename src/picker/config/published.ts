@@ -3,19 +3,6 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
 const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
-const KV_EVENTS =
-  "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
-const MULTIMODAL =
-  "it needs hashes of the images and videos in a request, which the parsers do not compute yet; remove it: the text of prompts is still matched";
-const ATTRIBUTES = "it needs values of endpoints beyond the core metrics, which Sluice does not collect yet";
-const TOPOLOGY =
-  "it needs the labels of Kubernetes nodes, which Sluice does not watch yet; label-selector-filter goes by labels of pods";
-const GPU = "Sluice does not collect figures of GPUs yet; remove it: Sluice reads the engines' own metrics";
-const SERVED =
-  "Sluice does not collect the models that an endpoint lists yet; remove it: the metrics show LoRA adapters";
-const NOTIFICATION = "plugins learn of added and removed endpoints without it; remove it";
-const REMOTE =
-  "it scores clusters, and Sluice reads one metrics page of each, as of any endpoint; use a plugin for endpoints, such as queue-scorer";
 
 /**
  * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
@@ -32,41 +19,12 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ["slo-aware-profile-handler", SLO],
   ["slo-request-tracker", SLO],
   ["slo-scorer", SLO],
-  // profile handlers
-  [
-    "data-parallel-profile-handler",
-    "it leaves the choice of the rank to a sidecar, but in Sluice each rank is an endpoint. Remove it, and list the ports of all ranks in targetPorts of the InferencePool",
-  ],
   // the caches of engines
-  ["precise-prefix-cache-scorer", KV_EVENTS],
-  ["precise-prefix-cache-producer", KV_EVENTS],
-  ["mm-embeddings-cache-scorer", MULTIMODAL],
-  ["mm-embeddings-cache-producer", MULTIMODAL],
-  [
-    "burst-prefix-cache-producer",
-    "it delays requests to group those that begin alike, which Sluice does not do; use approx-prefix-cache-producer",
-  ],
-  [
-    "p2p-source-producer",
-    "it tells an engine from which cache to copy, which Sluice does not support yet; remove it: endpoints then compute the missing part",
-  ],
   [
     "lmetric-scorer",
     "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
   ],
-  // attributes of endpoints
-  ["endpoint-attribute-scorer", `${ATTRIBUTES}; load-aware-scorer and kv-cache-utilization-scorer go by those`],
-  ["endpoint-attribute-filter", `${ATTRIBUTES}; utilization-filter goes by those`],
-  ["topology-affinity-scorer", TOPOLOGY],
-  ["topology-affinity-filter", TOPOLOGY],
-  ["topology-extractor", TOPOLOGY],
-  ["models-data-source", SERVED],
-  ["models-data-extractor", SERVED],
-  ["model-server-protocol-models", SERVED],
-  ["dcgm-data-source", GPU],
-  ["dcgm-extractor", GPU],
-  ["k8s-notification-source", NOTIFICATION],
-  ["endpoint-notification-source", NOTIFICATION],
+  // rollouts
   [
     "disaggregatedset-rollout-screener",
     "it needs the revisions of a DisaggregatedSet, which Sluice does not watch yet; by-label keeps requests to one revision meanwhile",
@@ -75,7 +33,7 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
 
 /** Returns the reason why a type of the reference does not exist here yet, with a remedy; undefined for types of no release. */
 export function whyNotYet(type: string): string | undefined {
-  return NOT_YET.get(type) ?? (/^multicluster-(?!file-discovery$)/.test(type) ? REMOTE : undefined);
+  return NOT_YET.get(type);
 }
 
 const EVICTION =
@@ -114,7 +72,7 @@ export function whyNoMore(type: string): string | undefined {
 }
 
 const IN_A_CACHE =
-  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed";
+  "belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest";
 const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
 const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
 
@@ -188,6 +146,7 @@ const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ["kv-cache-scorer", "kv-cache-utilization-scorer"],
   ["by-label-selector", "label-selector-filter"],
   ["model-server-protocol-metrics", "core-metrics-extractor"],
+  ["model-server-protocol-models", "models-data-extractor"],
   ["prefill-header-handler", "disagg-headers-handler"],
 ]);
 

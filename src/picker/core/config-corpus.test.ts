@@ -175,7 +175,9 @@ slo-deadline-ordering-policy global-strict-fairness-policy round-robin-fairness-
 static-usage-limit-policy priority-holdback-policy soft-reflective-ceiling-policy sheddable-eviction-filter
 priority-then-time-eviction-order-policy metrics-data-source core-metrics-extractor model-server-protocol-metrics
 models-data-source models-data-extractor dcgm-data-source dcgm-extractor topology-extractor k8s-notification-source
-endpoint-notification-source file-discovery multicluster-file-discovery multicluster-queue-scorer kv-cache-scorer slo-request-tracker slo-scorer
+endpoint-notification-source file-discovery multicluster-file-discovery multicluster-queue-scorer
+multicluster-kv-cache-utilization-scorer multicluster-prefix-cache-scorer multicluster-session-affinity-filter
+multicluster-approx-prefix-cache-producer multicluster-metrics-data-source multicluster-metrics-extractor kv-cache-scorer slo-request-tracker slo-scorer
 model-server-protocol-models lmetric-scorer eviction-sheddable-filter eviction-priority-then-time-ordering`.match(
   /\S+/g,
 )!;
@@ -209,8 +211,9 @@ describe("the newest form of each", () => {
     expect(
       after.config.warnings.filter(
         (warning) =>
-          !/(by-label|pd-profile-handler|disagg-headers-handler) is/.test(warning) &&
-          /deprecated|no effect: (there|metrics)|wins/.test(warning),
+          !/(by-label|pd-profile-handler|data-parallel-profile-handler|disagg-headers-handler|precise-prefix-cache-scorer) is/.test(
+            warning,
+          ) && /deprecated|no effect: (there|metrics)|wins/.test(warning),
       ),
     ).toEqual([]);
     expect(after.envelope.apiVersion).toBe(

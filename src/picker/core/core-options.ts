@@ -6,8 +6,7 @@ import type { OwnHook } from "../../base/plugin/kinds.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { CadenceOptions } from "../../pool/endpoints/cadence.ts";
-import type { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
-import type { MetricsPage } from "../../pool/endpoints/scraper.ts";
+import type { EndpointDialects, MetricsPage } from "../../pool/endpoints/scraper.ts";
 import type { ModelOptions } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { BudgetSettings } from "../exchange/byte-budget.ts";
@@ -35,7 +34,7 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   /** The scrape interval of endpoints; absent = adaptive from 50 ms to 1 s. */
   readonly cadence?: CadenceOptions;
   /** The dialects of metrics pages; default: those of the built-in engines. */
-  readonly dialects?: Dialects;
+  readonly dialects?: EndpointDialects;
   /** The address of metrics pages. */
   readonly metricsPage?: MetricsPage;
   /** For pages at the serving ports of endpoints that speak TLS; absent = the settings of the page count. */

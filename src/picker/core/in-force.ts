@@ -1,6 +1,6 @@
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
-import type { OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
+import type { OwnHook, PreRequestContext, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { CRITICALITY_PRIORITIES } from "../../pool/resources/resolve.ts";
 import { ParserTable } from "../apis/parser-table.ts";
@@ -11,6 +11,7 @@ import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import { FLOW_RULES } from "../flowcontrol/rules.ts";
 import type { BandSettings, FlowControlSettings } from "../flowcontrol/settings.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
+import { startTokenizers } from "../tokenizers/start.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
 
 /** The parts made from one configuration. */
@@ -37,7 +38,7 @@ export interface InForceParts extends InstancesParts {
 
 /** Creates all plugins of a configuration. Throws the error of a plugin's creation; then no created plugin stays open. */
 export function makeInForce(config: EffectiveConfig, parts: InForceParts): InForce {
-  const instances = instancesOf(config, parts);
+  const instances = instancesOf(config, { startTokenizers, ...parts });
   try {
     return inForceOf(config, instances, parts);
   } catch (error) {
@@ -144,10 +145,16 @@ function inForceOf(
   const named = config.parsers.map(make);
   const detector = instances.make(config.detector);
   const hooks = config.hooks.map(make);
+  const plan = planOf(config, instances);
+  const telling = plan.producers.flatMap(({ name, type, plugin }) =>
+    plugin.preRequest === undefined
+      ? []
+      : [{ name, type, plugin: { preRequest: (context: PreRequestContext) => plugin.preRequest!(context) } }],
+  );
   return {
     instances,
     named,
-    plan: planOf(config, instances),
+    plan,
     detector: { name: config.detector.name, plugin: detector },
     flowControl: config.flowControl && flowControlSettings(config.flowControl, instances, detector),
     modelFlowControl: config.modelFlowControl,
@@ -155,7 +162,7 @@ function inForceOf(
     parsers: parserTable(named.map(({ plugin }) => plugin)),
     headerProcessors: config.headerProcessors.map(make),
     hooks: new RequestHooks(
-      [...hooks, ...ownHooks],
+      [...telling, ...hooks, ...ownHooks],
       (hook, error) =>
         failures.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out"),
       calls,

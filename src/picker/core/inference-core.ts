@@ -33,10 +33,13 @@ import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cac
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { missingReason } from "../scheduling/unprepared.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
 import { showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
+import { KvEventMetrics } from "./kv-event-metrics.ts";
+import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { showPrograms } from "./program-metrics.ts";
 import { Queues } from "./queues.ts";
@@ -74,6 +77,8 @@ export class InferenceCore {
   #configured: { readonly config: EffectiveConfig; readonly since: number };
   readonly #queueing: ModelQueueing;
   #closed = false;
+  #tells = false;
+  readonly #kvEvents: KvEventMetrics;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
@@ -124,6 +129,8 @@ export class InferenceCore {
       hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
+    this.#kvEvents = new KvEventMetrics(this.registry);
+    this.#kvEvents.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
@@ -158,10 +165,12 @@ export class InferenceCore {
     this.registry.onRender(() => {
       this.#queues.show();
       showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
+      countMedia(this.metrics, this.#inForce.instances.list());
       refreshBudget();
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
+      this.#kvEvents.show(this.#scheduler.plan);
     });
     this.#services = {
       clock,
@@ -208,19 +217,32 @@ export class InferenceCore {
     return new Preparation({
       clock: this.clock,
       preparers: () => this.#scheduler.preparers,
-      onFailed: ({ name }, error) =>
+      onFailed: ({ name, type }, error) => {
+        this.metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
         this.#log.log(
           "error",
           `prepare ${name}`,
           { err: error, plugin: name },
           "a producer prepared nothing for a request; the request continued without its data",
-        ),
+        );
+      },
     });
   }
 
   /** Begins to scrape. */
   start(): void {
     this.#collector.start();
+  }
+
+  /** Tells plugins of endpoints from now on: only then may they connect to them. Call it once. */
+  tellPlugins(): void {
+    this.#tells = true;
+    this.endpoints.onAdded((endpoint) => this.#scheduler.endpointAdded(endpoint));
+    this.#tellEndpoints();
+  }
+
+  #tellEndpoints(): void {
+    for (const endpoint of this.endpoints.list()) this.#scheduler.endpointAdded(endpoint);
   }
 
   /** Ends the scraping and closes the plugins. Call it when no request runs any more. */
@@ -315,9 +337,11 @@ export class InferenceCore {
     this.#inForce = next;
     this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
+    this.#kvEvents.watch(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+    if (this.#tells) this.#tellEndpoints();
   }
 
   /** Objectives have other priorities from now on. */

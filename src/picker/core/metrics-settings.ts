@@ -2,14 +2,18 @@ import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type InstanceParts, PluginInstances, sameParameters } from "../../base/plugin/instances.ts";
-import type { DataSource, EngineSpecification } from "../../base/plugin/kinds.ts";
+import type { EngineExtractor, EngineSpecification, PageSource, SideExtractor } from "../../base/plugin/kinds.ts";
 import { type CadenceOptions, MIN_INTERVAL } from "../../pool/endpoints/cadence.ts";
 import { Dialects, type EngineChoice } from "../../pool/endpoints/dialects/dialects.ts";
 import { ENGINES, type EngineMapping, VLLM } from "../../pool/endpoints/dialects/engines.ts";
 import { parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
+import { GpuReader } from "../../pool/endpoints/gpu-pages.ts";
+import { ModelListReader } from "../../pool/endpoints/model-lists.ts";
 import { Reconnector } from "../../pool/endpoints/reconnector.ts";
-import type { FurtherPage, MetricsPage } from "../../pool/endpoints/scraper.ts";
-import type { ConfiguredPlugin, EffectiveConfig, EffectiveDataSource } from "../config/effective.ts";
+import type { EndpointDialects, FurtherPage, MetricsPage } from "../../pool/endpoints/scraper.ts";
+import { type SidePage, SidePages, type SideReader } from "../../pool/endpoints/side-pages.ts";
+import type { EffectiveConfig, EffectiveDataSource } from "../config/effective.ts";
+import { isOfKind } from "../config/plugins.ts";
 import type { InferenceCore } from "./inference-core.ts";
 
 /** Flags that name a metric (epp-protocol 13.3). */
@@ -63,10 +67,20 @@ export const NO_METRICS_FLAGS: MetricsFlags = {
 interface MetricsSettings {
   /** Sluice scrapes nothing, and the other settings have no meaning. */
   readonly none: boolean;
-  readonly dialects: Dialects;
+  readonly dialects: EndpointDialects;
   readonly metricsPage: MetricsPage;
   readonly cadence: CadenceOptions;
+  /** Pages that are fetched besides. */
+  readonly sidePages: readonly SidePage[];
 }
+
+/** Makes the reader of each kind of page besides the metrics page. */
+const SIDE_READERS: Readonly<Record<SideExtractor["reads"], () => SideReader>> = {
+  "gpu-metrics": () => new GpuReader(),
+  models: () => new ModelListReader(),
+};
+
+const NO_FLAGS: ModelServerSettings = { page: {}, metrics: {} };
 
 /** A scraped source, from the configuration and the flags that replace its values. */
 interface Scraped {
@@ -83,15 +97,31 @@ interface Scraped {
 export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, parts: InstanceParts): MetricsSettings {
   const instances = new PluginInstances(parts);
   const scraped: Scraped[] = [];
+  const sidePages: SidePage[] = [];
   for (const { source, extractors } of config.dataSources) {
-    // The loader accepts one extractor of each type, and there is only one type. It has warned about a source without one.
-    const [extractor] = extractors;
-    if (extractor === undefined) continue;
     const fetched = instances.make(source);
-    const dialects = dialectsOf(extractor, config, flags.modelServers, instances);
-    const page = { ...pageOf(source.name, fetched, flags.modelServers.page), dialects };
+    // Plugins learn of endpoints and pods without it.
+    if ("notifies" in fetched) continue;
     const interval = fetched.interval && Math.max(MIN_INTERVAL, fetched.interval);
-    scraped.push({ page, interval });
+    // The loader accepts one extractor of each type. It has warned about a source without one.
+    for (const extractor of extractors.filter(isOfKind("extractor"))) {
+      const made = instances.make(extractor);
+      if ("reads" in made) {
+        sidePages.push({
+          ...pageOf(source.name, fetched, {}),
+          sourceType: source.definition.type,
+          extractorType: extractor.definition.type,
+          reader: SIDE_READERS[made.reads](),
+          interval: interval ?? flags.refreshMetricsInterval,
+          useNodeAddress: fetched.useNodeAddress === true,
+        });
+        continue;
+      }
+      // The flags are those of model servers: pages of clusters are none.
+      const ofServers = (extractor.definition.payload ?? "metrics") === "metrics" ? flags.modelServers : NO_FLAGS;
+      const dialects = dialectsOf(extractor.name, made, config, ofServers);
+      scraped.push({ page: { ...pageOf(source.name, fetched, ofServers.page), dialects }, interval });
+    }
   }
   for (const warning of deadFlags(scraped, flags.modelServers)) parts.log.warn({}, warning);
   const every = scraped.map(({ interval }) => interval ?? flags.refreshMetricsInterval);
@@ -99,7 +129,7 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
   const [first, ...also] = scraped.map(
     ({ page }, at): FurtherPage => ({ ...page, every: Math.max(1, Math.round(every[at]! / base)) }),
   );
-  if (first === undefined) return { none: true, dialects: new Dialects(), metricsPage: {}, cadence: {} };
+  if (first === undefined) return { none: true, dialects: new Dialects(), metricsPage: {}, cadence: {}, sidePages };
   const { dialects, ...page } = first;
   return {
     none: false,
@@ -109,25 +139,38 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
       interval: base,
       fixed: flags.fixedCadence || scraped.some(({ interval }) => interval !== undefined),
     },
+    sidePages,
   };
 }
 
 /**
- * Starts scraping. Without a source, only endpoints that are down are tried again.
+ * Tells plugins of endpoints, and starts scraping. Without a source, only endpoints that are down are tried again.
  * @param tls undefined = no endpoint speaks TLS
- * @returns a function that stops the retries; the core's own end stops the scraping
+ * @returns a function that stops the retries and the fetches of further pages; the core's own end stops the scraping
  */
 export function startMetrics(
-  core: Pick<InferenceCore, "clock" | "endpoints" | "start">,
-  { none }: MetricsSettings,
+  core: Pick<InferenceCore, "clock" | "random" | "endpoints" | "metrics" | "start" | "tellPlugins">,
+  { none, sidePages }: MetricsSettings,
   tls?: ServerTls | undefined,
 ): () => void {
-  if (!none) {
-    core.start();
-    return () => {};
+  const stops: (() => void)[] = [];
+  core.tellPlugins();
+  if (sidePages.length > 0) {
+    const { clock, random, endpoints: registry, metrics } = core;
+    const pages = new SidePages({
+      ...{ clock, random, registry, pages: sidePages, tls },
+      pollFailed: (source) => metrics.datalayerPollErrorsTotal.with(source).inc(),
+      extractFailed: (source, extractor) => metrics.datalayerExtractErrorsTotal.with(source, extractor).inc(),
+    });
+    stops.push(() => void pages.close());
   }
-  const reconnector = new Reconnector(core.clock, core.endpoints, tls);
-  return () => reconnector.close();
+  if (none) {
+    const reconnector = new Reconnector(core.clock, core.endpoints, tls);
+    stops.push(() => reconnector.close());
+  } else core.start();
+  return () => {
+    for (const stop of stops) stop();
+  };
 }
 
 /**
@@ -146,20 +189,20 @@ function described({ source, extractors }: EffectiveDataSource): unknown {
   return [source, ...extractors].map(({ definition, parameters }) => [definition.type, parameters]);
 }
 
+/** @param name of the extractor */
 function dialectsOf(
-  extractor: ConfiguredPlugin<"extractor">,
+  name: string,
+  { engines, engineLabelKey, defaultEngine }: EngineExtractor,
   config: EffectiveConfig,
   { metrics }: ModelServerSettings,
-  instances: PluginInstances,
 ): Dialects {
-  const { engines, engineLabelKey, defaultEngine } = instances.make(extractor);
   const choice = { engineLabelKey, defaultEngine };
   const [flag] = Object.keys(metrics);
   if (flag === undefined) return new Dialects(engines.map(mappingOf), choice);
   if (engines.length > 0)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `--${flag} names a metric, and so do the engineConfigs of the plugin ${extractor.name} in ${config.source}; leave the flag out and write the metric into engineConfigs`,
+      `--${flag} names a metric, and so do the engineConfigs of the plugin ${name} in ${config.source}; leave the flag out and write the metric into engineConfigs`,
     );
   return dialectsWith(metrics, choice);
 }
@@ -176,10 +219,15 @@ function mappingOf(engine: EngineSpecification): EngineMapping {
     blocksLabel: engine.cacheNumBlocksLabelName,
     blockSize: engine.cacheBlockSizeSpec,
     blocks: engine.cacheNumBlocksSpec,
+    attributes: (engine.customMetrics ?? []).map(({ attributeKey, metricSpec }) => ({
+      key: attributeKey,
+      metric: metricSpec,
+    })),
+    hasMeans: engine.hasMeans === true,
   };
 }
 
-function pageOf(name: string, source: DataSource, flags: ModelServerSettings["page"]): MetricsPage {
+function pageOf(name: string, source: PageSource, flags: ModelServerSettings["page"]): MetricsPage {
   const scheme = flags.scheme ?? source.scheme;
   return {
     scheme,
@@ -190,7 +238,7 @@ function pageOf(name: string, source: DataSource, flags: ModelServerSettings["pa
   };
 }
 
-function certificatesOf(name: string, source: DataSource): Pick<MetricsPage, "ca" | "client"> {
+function certificatesOf(name: string, source: PageSource): Pick<MetricsPage, "ca" | "client"> {
   const { caCertPath, clientCertPath, clientKeyPath } = source;
   try {
     return {

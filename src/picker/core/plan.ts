@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { PluginInstances } from "../../base/plugin/instances.ts";
+import type { StartTokenizers } from "../../base/plugin/tokenizers.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
@@ -13,6 +14,8 @@ export interface InstancesParts {
   readonly log: Logger;
   /** The plugins of the previous configuration; they may keep their state. */
   readonly previous?: PluginInstances | undefined;
+  /** Starts tokenizers in threads; absent where plugins get none. */
+  readonly startTokenizers?: StartTokenizers | undefined;
 }
 
 /** Returns a container for the plugins of a configuration. */

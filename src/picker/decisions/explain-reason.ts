@@ -45,7 +45,8 @@ function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, de
   const { candidates, filters, priority } = record;
   if (reason === "saturated" && detail.includes(QUEUE_FULL))
     return "the queue of its priority was full, or all queues together.";
-  if (reason === "saturated") return `the pool is saturated, and a request of priority ${priority} may be shed then.`;
+  if (reason === "saturated")
+    return `the pool is saturated; without flow control, this request of priority ${priority} cannot wait.`;
   if (reason === "ttl_expired" || reason === "queue_timeout")
     return "the pool had no room within the time that the request may wait.";
   if (reason === "no_endpoints" && candidates === 0)

@@ -18,11 +18,12 @@ export type RecordInFull = DecisionRecord & { readonly full: FullRecord };
 
 /**
  * Returns a record as JSON from which `readRecord` makes the same one, bit by bit. JSON lacks NaN, the infinities and -0, so
- * they become texts; sets become lists.
+ * they become texts; sets become lists, maps become objects.
  */
 export function recordJson(record: DecisionRecord): string {
   return JSON.stringify(record, (_key, value: unknown) => {
     if (typeof value === "number") return Number.isFinite(value) && !Object.is(value, -0) ? value : wordFor(value);
+    if (value instanceof Map) return Object.fromEntries(value);
     return value instanceof Set ? [...value] : value;
   });
 }
@@ -61,6 +62,9 @@ const number = z.union([
 const numbers = z.array(number);
 const count = z.int().min(0);
 const adapters = z.array(z.string()).transform((names): ReadonlySet<string> => new Set(names));
+const attributes = z
+  .record(z.string(), number)
+  .transform((values): ReadonlyMap<string, number> => new Map(Object.entries(values)));
 const REASONS = Object.keys(OUTCOMES) as [OutcomeReason, ...OutcomeReason[]];
 
 const endpointSchema = z
@@ -86,13 +90,22 @@ const endpointSchema = z
       loraWaiting: adapters,
       blockSize: number,
       blocks: number,
+      attributes: attributes.optional(),
       scrapedAt: number,
     }),
+    attributes: attributes.optional(),
+    listedModels: z.array(z.string()).optional(),
+    node: z.string().optional(),
     droppedBy: z.string().optional(),
     total: number,
     scores: numbers,
   })
-  .transform((endpoint) => ({ ...endpoint, droppedBy: endpoint.droppedBy }));
+  .transform(({ metrics: { attributes, ...metrics }, ...endpoint }) => ({
+    ...endpoint,
+    // An absent field stays absent.
+    metrics: attributes === undefined ? metrics : { ...metrics, attributes },
+    droppedBy: endpoint.droppedBy,
+  }));
 
 const fullSchema = z
   .object({
@@ -115,7 +128,7 @@ const fullSchema = z
     endpoints: z.array(endpointSchema),
     screened: z.array(count),
     columns: z.record(z.string(), numbers),
-    attributes: z.record(z.string(), z.union([z.boolean(), number])),
+    attributes: z.record(z.string(), z.union([z.boolean(), number, z.null()])),
   })
   .superRefine(({ endpoints, screened, columns }, context) => {
     if (screened.some((place) => place >= endpoints.length) || new Set(screened).size < screened.length)
@@ -152,6 +165,7 @@ const recordSchema = z
     scorers: z.array(z.object({ name: z.string(), weight: number })),
     // Records of earlier releases lack this field.
     failed: z.array(z.string()).default([]),
+    late: z.array(z.string()).optional(),
     top: z.array(
       z.object({
         id: z.string(),

@@ -271,7 +271,7 @@ describe("explanation of a refusal", () => {
   it("names the reason with its status, and shows no candidates", () => {
     const shed = { reason: "saturated", detail: "system saturated, sheddable request dropped" } as const;
     expect(refused(shed, { candidates: 4, priority: -1 })).toBe(
-      "Request r-1 was refused with 429: the pool is saturated, and a request of priority -1 may be shed then.",
+      "Request r-1 was refused with 429: the pool is saturated; without flow control, this request of priority -1 cannot wait.",
     );
     const explained = explain(recordOf([], { refusal: shed, tied: 0, candidates: 20 }));
     expect(explained).toMatchObject({ refusal: { ...shed, status: 429 }, candidates: [], notes: [], full: false });

@@ -108,7 +108,7 @@ export interface Explanation {
 /** Explains from the record why a request went to its endpoint, or why it was refused. */
 export function explain(record: DecisionRecord): Explanation {
   const { refusal, top } = record;
-  const reason = withFailures(reasonOf(record), record.failed);
+  const reason = withFailures(reasonOf(record), record);
   return {
     sequence: record.sequence,
     requestId: record.requestId,
@@ -135,9 +135,12 @@ export function explain(record: DecisionRecord): Explanation {
 }
 
 /** The reason, with the plugins that the decision had to do without: a missing scorer may be what decided. */
-function withFailures(reason: string, failed: DecisionRecord["failed"]): string {
-  if (failed.length === 0) return reason;
-  return `${reason.replace(/\.$/, "")} (${listed(failed)} failed and did not count).`;
+function withFailures(reason: string, { failed, late = [] }: DecisionRecord): string {
+  const missing = [
+    ...(failed.length === 0 ? [] : [`${listed(failed)} failed and did not count`]),
+    ...(late.length === 0 ? [] : [`without the data of ${listed(late)}, which came too late`]),
+  ];
+  return missing.length === 0 ? reason : `${reason.replace(/\.$/, "")} (${missing.join("; ")}).`;
 }
 
 function filterText({ name, dropped, ids }: DecisionRecord["filters"][number], model: string): string {
@@ -165,6 +168,10 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   const notes = record.failed.map(
     (name) => `${name} failed in this decision and did not count. The log has the error.`,
   );
+  for (const name of record.late ?? [])
+    notes.push(
+      `${name} had no data for this decision in time. sluice_preparations_missed_total counts such decisions.`,
+    );
   if (record.queued !== undefined) notes.unshift(waitText(record.queued));
   if (record.served === "nobody") notes.push("No endpoint answered. /debug/endpoints has the cause for each endpoint.");
   if (record.excludedDown > 0)

@@ -61,6 +61,16 @@ const PARAMETERS: Readonly<Record<string, readonly object[]>> = {
   "prefix-cache-affinity-filter": [{}, { affinityThreshold: 0.3, explorationProbability: 0.3 }],
   "prefix-cache-scorer": [{}, { matchLengthWeight: 0.5 }],
   "active-request-scorer": [{}, { idleThreshold: 2, maxBusyScore: 0.5 }],
+  "endpoint-attribute-filter": [
+    {
+      ...{ attribute: "heat", producer: "test" },
+      algorithm: { type: "threshold", threshold: { operator: "LessThan", value: 0.8 } },
+    },
+  ],
+  "endpoint-attribute-scorer": [
+    { attributeKey: "heat", producer: "test", algorithm: { type: "linear_lower_is_better" } },
+    { attributeKey: "depth", algorithm: { type: "linear_higher_is_better" } },
+  ],
   "header-label-affinity-scorer": [{ headerName: "x-tier", labelKey: "tier" }],
 };
 
@@ -153,8 +163,11 @@ function randomPool(now: number): Endpoint[] {
         maxLora: draw.below(4),
         loraRunning: new Set(draw.below(2) ? ["m"] : []),
         loraWaiting: new Set(draw.below(2) ? ["n"] : []),
+        ...(draw.below(2) ? { attributes: new Map([["depth/core-metrics-extractor", draw.below(5)]]) } : {}),
         scrapedAt: now - oneOf([0, 60, 199, 201, 5000, Number.POSITIVE_INFINITY]),
       },
+      ...(draw.below(2) ? { attributes: new Map([["heat/test", draw.below(11) / 10]]) } : {}),
+      ...(draw.below(2) ? { node: oneOf(["n1", "n2"]) } : {}),
       inFlight: { requests: draw.below(6), tokens: draw.below(3) * 10_000 },
     }),
   );

@@ -62,6 +62,11 @@ export class Attempts {
     return this.#current;
   }
 
+  /** The address that gets the request for the endpoint; undefined = the endpoint's own. */
+  get via(): string | undefined {
+    return this.#result?.via;
+  }
+
   /** The endpoint of the last attempt, also after it failed. @param retries attempts that the wire made after the first one */
   lastTried(retries: number): Endpoint {
     return this.#failed !== undefined && this.#tried.size > retries ? this.#failed : this.#current;
@@ -72,7 +77,7 @@ export class Attempts {
     this.#report(endpoint, failure, detail);
     this.#tried.add(endpoint);
     this.#failed = endpoint;
-    for (const next of this.#list) {
+    for (const next of this.via === undefined ? this.#list : []) {
       if (this.#tried.has(next) || next.state === "down") continue;
       this.moveTo(next);
       return next;

@@ -151,6 +151,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   servedBy(hostPort: string): void {
     this.#served = true;
+    if (hostPort === this.#attempts?.via) return;
     const endpoint = this.#services.endpoints.byHostPort(hostPort);
     if (endpoint === undefined) {
       this.#services.onStrangerServed(oneLine(hostPort));

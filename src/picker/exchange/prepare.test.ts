@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import { Unprepared } from "../scheduling/unprepared.ts";
 import { Preparation, type Preparer, type Preparing } from "./prepare.ts";
 
 const REQUEST = { id: "r" } as InferenceRequest;
@@ -47,7 +48,11 @@ function watch(preparing: Preparing | undefined) {
   const seen: { done: boolean; entries: unknown } = { done: false, entries: undefined };
   preparing!.prepared.then((prepared) => {
     seen.done = true;
-    seen.entries = prepared && Object.fromEntries(prepared);
+    seen.entries =
+      prepared &&
+      Object.fromEntries(
+        [...prepared].map(([name, value]) => [name, value instanceof Unprepared ? value.reason : value]),
+      );
   });
   return seen;
 }
@@ -72,7 +77,7 @@ describe("the preparation of requests", () => {
     expect(seen.done).toBe(false);
     expect(signal!.aborted).toBe(false);
     await clock.advanceAsync(1);
-    expect(seen).toEqual({ done: true, entries: { quick: "found" } });
+    expect(seen).toEqual({ done: true, entries: { quick: "found", stuck: "late" } });
     expect(signal!.aborted).toBe(true);
     expect(failures).toEqual(["stuck: stuck prepared nothing within its 400 ms"]);
   });
@@ -90,7 +95,7 @@ describe("the preparation of requests", () => {
     expect(seen.done).toBe(false);
     expect(failures).toEqual(["short: short prepared nothing within its 100 ms"]);
     await clock.advanceAsync(1);
-    expect(seen).toEqual({ done: true, entries: { long: 2, usual: 3 } });
+    expect(seen).toEqual({ done: true, entries: { long: 2, usual: 3, short: "late" } });
     expect(failures).toHaveLength(1);
     expect(clock.pending).toBe(0);
   });
@@ -108,7 +113,7 @@ describe("the preparation of requests", () => {
       ]),
     );
     await clock.advanceAsync(0);
-    expect(seen).toEqual({ done: true, entries: { falsy: 0 } });
+    expect(seen).toEqual({ done: true, entries: { falsy: 0, rejects: "failed", throws: "failed" } });
     expect(failures.sort()).toEqual(["rejects: later", "throws: at once"]);
     expect(preparation.underWay).toBe(0);
   });
@@ -146,9 +151,10 @@ describe("the preparation of requests", () => {
     const quick = preparer("quick", slow(clock, 50, 1));
     expect(preparation.begin(REQUEST, [deaf])).toBeDefined();
     expect(preparation.begin(REQUEST, [quick])).toBeDefined();
-    expect(preparation.begin(REQUEST, [quick])).toBeUndefined();
+    const beyond = watch(preparation.begin(REQUEST, [quick]));
     expect(failures).toEqual(["quick: 2 requests wait for producers already"]);
     await clock.advanceAsync(50);
+    expect(beyond).toEqual({ done: true, entries: { quick: "limit" } });
     expect(preparation.underWay).toBe(1);
     await clock.advanceAsync(500);
     // Given up long ago, but it still holds the request.
@@ -157,11 +163,13 @@ describe("the preparation of requests", () => {
     expect(preparation.underWay).toBe(0);
   });
 
-  it("its limit is 4,096 requests", () => {
+  it("its limit is 4,096 requests", async () => {
     const { clock, preparation } = setUp();
     const waiting = preparer("waiting", slow(clock, 50, 1));
     for (let i = 0; i < 4096; i++) expect(preparation.begin(REQUEST, [waiting])).toBeDefined();
-    expect(preparation.begin(REQUEST, [waiting])).toBeUndefined();
+    const beyond = watch(preparation.begin(REQUEST, [waiting]));
+    await clock.advanceAsync(0);
+    expect(beyond).toEqual({ done: true, entries: { waiting: "limit" } });
   });
 
   it("what the plugins of a former configuration prepared is not used, unless they go on in the new one", async () => {

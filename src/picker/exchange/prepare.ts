@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
+import { missingReason, Unprepared } from "../scheduling/unprepared.ts";
 
 /** The budget in milliseconds of a producer that names none (scheduling 3.3 step 8). */
 const DEFAULT_BUDGET = 400;
@@ -16,7 +17,10 @@ export interface Preparer {
   readonly plugin: Pick<Producer, "prepare" | "prepareBudget">;
 }
 
-/** The values that producers found, by instance name. A producer that found nothing, failed or took too long has no entry. */
+/**
+ * The values that producers found, by instance name. A producer that found nothing has no entry; one that failed or took too long
+ * has an `Unprepared`.
+ */
 export type Prepared = ReadonlyMap<string, unknown>;
 
 /** The preparation of one request. */
@@ -61,14 +65,17 @@ export class Preparation {
     return this.#underWay;
   }
 
-  /** @returns undefined when no producer prepares, or when too many requests are in preparation */
+  /**
+   * @returns undefined when no producer prepares. When too many requests are in preparation, nothing is prepared.
+   */
   begin(request: InferenceRequest): Preparing | undefined {
     const preparers = this.#parts.preparers();
     if (preparers.length === 0) return undefined;
     if (this.#underWay >= this.#limit) {
       const error = new SluiceError("PREPARE_LIMIT", `${this.#limit} requests wait for producers already`);
       for (const preparer of preparers) this.#parts.onFailed(preparer, error);
-      return undefined;
+      const missing = new Unprepared(missingReason(error));
+      return { prepared: Promise.resolve(new Map(preparers.map(({ name }) => [name, missing]))), abort() {} };
     }
     this.#underWay++;
     return new Run(this.#parts, request, preparers, () => this.#underWay--);
@@ -111,6 +118,7 @@ class Run implements Preparing {
 
   failed(call: Call, error: unknown): void {
     this.#parts.onFailed(call.preparer, error);
+    this.#found.set(call.preparer.name, new Unprepared(missingReason(error)));
     this.#close(call);
   }
 

@@ -7,13 +7,15 @@ import type { Routed } from "./wire.ts";
 /** Returns what a wire needs to send a request on. @param added by request hooks */
 export function routedOf(
   { request, offered }: Decided,
-  { endpoints, record, scores }: SchedulingResult,
+  { endpoints, record, scores, via }: SchedulingResult,
   { pieces, length }: ForwardedBody,
   { headers, removed, metadata }: HookAdditions,
 ): Routed {
   return {
     kind: "routed",
-    ...{ endpoints, offered, record, scores },
+    // A header tells the sidecar of one endpoint, so no other one may get the request.
+    ...(via === undefined ? { endpoints, offered } : { endpoints: endpoints.slice(0, 1), offered: 1, via }),
+    ...{ record, scores },
     body: pieces,
     bodyLength: length,
     ...{ headers, removed, metadata },

@@ -25,6 +25,8 @@ export interface Routed {
   readonly kind: "routed";
   /** In order of preference, at least one, at most eight. */
   readonly endpoints: readonly Endpoint[];
+  /** The address that gets the request for the first endpoint, that of a sidecar beside it; undefined = the endpoint's own. */
+  readonly via?: string | undefined;
   /** The number of endpoints that the picker offers to a proxy that takes a list (`maxNumOfEndpoints`). */
   readonly offered: number;
   /** The bytes to forward, in pieces: the received bytes, spliced where the model name changed. Empty without a body. */

@@ -111,8 +111,9 @@ export class HolderTable {
     return found;
   }
 
-  /** Removes `slot` from the holders of an entry; without a holder the entry is freed. */
+  /** Removes `slot` from the holders of an entry; without a holder the entry is freed. A free entry stays as it is. */
   release(entry: number, slot: number): void {
+    if (this.#entries[STRIDE * entry + NEXT]! < 0) return;
     const holder = this.#entries[STRIDE * entry + HOLDER]!;
     if (holder >= 0) {
       if (holder === slot) this.#delete(entry);
@@ -154,6 +155,23 @@ export class HolderTable {
       anyGone |= before & ~held;
     }
     return (anyAlive === 0 ? 0 : 1) | (anyGone === 0 ? 0 : 2);
+  }
+
+  /** Returns the holders of an entry among the slots of a word, as bits. */
+  heldIn(entry: number, word: number): number {
+    const holder = this.#entries[STRIDE * entry + HOLDER]!;
+    if (holder >= 0) return holder >>> 5 === word ? 1 << (holder & 31) : 0;
+    return word < this.#width ? this.#rows[~holder * this.#width + word]! : 0;
+  }
+
+  /** Returns the lower half of the hash of an entry. */
+  lowOf(entry: number): number {
+    return this.#entries[STRIDE * entry]!;
+  }
+
+  /** Returns the upper half of the hash of an entry. */
+  highOf(entry: number): number {
+    return this.#entries[STRIDE * entry + HIGH]!;
   }
 
   /** Whether `entry`, any integer, is the entry of this hash. */

@@ -7,6 +7,7 @@ import type { CandidateColumns } from "./candidates.ts";
 import { type CallReporter, refusalIn, refusePromise } from "./plugin-calls.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { NO_REQUEST } from "./profile-run.ts";
+import { Unprepared } from "./unprepared.ts";
 
 /** Runs the plugins before the profiles, which see all candidates: producers, in order, and admitters (scheduling 3.3). */
 export class Data {
@@ -46,7 +47,10 @@ export class Data {
     context.request = request;
     for (const producer of this.#plan.producers) {
       const started = timed ? this.#clock.now() : 0;
-      context.prepared = prepared?.get(producer.name);
+      const value = prepared?.get(producer.name);
+      const missing = value instanceof Unprepared;
+      context.prepared = missing ? undefined : value;
+      if (missing) this.#calls.unprepared(producer, value);
       this.#columns.scope = producer.scope;
       try {
         refusePromise(producer.plugin.produce(context));

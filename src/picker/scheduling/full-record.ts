@@ -25,7 +25,7 @@ export class FullCapture {
   #randomState: number;
   #screened: readonly number[] = [];
   #columns: Record<string, readonly number[]> = {};
-  #attributes: Record<string, number | boolean> = {};
+  #attributes: Record<string, number | boolean | null> = {};
 
   /**
    * Create it before any part of the decision runs.
@@ -64,7 +64,9 @@ export class FullCapture {
     this.#plan.attributes.forEach((name, at) => {
       const attribute = columns.attributeAt(at);
       const value = name.endsWith(TOKENS) ? (attribute as TokenizedPrompt | undefined)?.count : attribute;
-      if (typeof value === "number" || typeof value === "boolean") this.#attributes[name] = value;
+      // Null: no producer wrote it, such as the tokens of a late tokenization. A replay does not write it either.
+      if (attribute === undefined) this.#attributes[name] = null;
+      else if (typeof value === "number" || typeof value === "boolean") this.#attributes[name] = value;
     });
   }
 
@@ -110,12 +112,22 @@ export class FullCapture {
         inFlight: this.#loads[at]!,
         // Each scrape replaces the whole object, so this one does not change.
         metrics: endpoint.metrics,
+        ...furtherOf(endpoint),
         droppedBy: this.dropped.of(run?.profile.name ?? "", endpoint),
         total: place === undefined ? Number.NaN : run!.totals[place]!,
         scores: place === undefined ? [] : run!.scores.map((scores) => scores[place]!),
       };
     });
   }
+}
+
+/** The attributes change in place, so a record needs a copy. */
+function furtherOf({ attributes, listedModels, node }: Endpoint): Partial<RecordedEndpoint> {
+  return {
+    ...(attributes === undefined || attributes.size === 0 ? {} : { attributes: new Map(attributes) }),
+    ...(listedModels === undefined ? {} : { listedModels }),
+    ...(node === undefined ? {} : { node }),
+  };
 }
 
 /** Returns every value of one request header, shortened. */

@@ -5,6 +5,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Profile, WeightedScorer } from "./profile.ts";
+import type { Unprepared } from "./unprepared.ts";
 
 /** The point at which the scheduler calls a plugin: values of the label `extension_point` (scheduling 3.2). */
 type ExtensionPoint =
@@ -80,6 +81,8 @@ export class CallReporter {
   trace: DecisionTrace | undefined;
   /** Names of the plugins that failed in the current decision, each once. */
   failures = NONE_FAILED;
+  /** Names of the producers whose data was not there in time in the current decision. */
+  late = NONE_FAILED;
   readonly #clock: Clock;
   readonly #hooks: SchedulerHooks;
 
@@ -92,6 +95,7 @@ export class CallReporter {
   begin(trace: DecisionTrace | undefined): void {
     this.trace = trace;
     this.failures = NONE_FAILED;
+    this.late = NONE_FAILED;
   }
 
   /** @param started monotonic milliseconds @returns the monotonic milliseconds of the end of the call */
@@ -106,9 +110,14 @@ export class CallReporter {
       if (error.code === "DATA_UNDECLARED") this.#hooks.scopeViolated?.(point, plugin, "read");
       else if (error.code === "DATA_NOT_PRODUCED") this.#hooks.scopeViolated?.(point, plugin, "write");
     }
-    if (this.failures.length < MAX_FAILED && !this.failures.includes(plugin.name))
-      this.failures = [...this.failures, plugin.name];
+    this.failures = including(this.failures, plugin.name);
     this.#hooks.pluginFailed?.(point, plugin, error);
+  }
+
+  /** The decision does without the data of a producer. Its failure is reported already. */
+  unprepared({ name }: PluginIdentity, { reason }: Unprepared): void {
+    if (reason === "failed") this.failures = including(this.failures, name);
+    else this.late = including(this.late, name);
   }
 
   filtered({ name }: Profile, plugin: PluginIdentity, started: number, candidates: number, left: number): void {
@@ -169,6 +178,10 @@ export class CallReporter {
     const figures = { candidates, left: candidates, decision };
     this.trace?.step({ kind: "handler", profile: "", plugin, started, ended, ...figures });
   }
+}
+
+function including(names: readonly string[], name: string): readonly string[] {
+  return names.length < MAX_FAILED && !names.includes(name) ? [...names, name] : names;
 }
 
 /**

@@ -5,6 +5,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { AttributeKey } from "../../base/plugin/keys.ts";
+import type { Peer } from "../../base/plugin/kinds.ts";
 import type { CandidateColumns } from "./candidates.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
 import { type CallReporter, refusePromise } from "./plugin-calls.ts";
@@ -43,6 +44,7 @@ export class ProfileRun {
     out: Float64Array;
     totals: Float64Array;
     order: Uint32Array;
+    peer: Peer | undefined;
     readonly random: Random;
     readonly attribute: <T>(key: AttributeKey<T>) => T | undefined;
   };
@@ -60,6 +62,7 @@ export class ProfileRun {
       out: new Float64Array(0),
       totals: this.#totals,
       order: this.#order,
+      peer: undefined,
       random,
       attribute: (key) => columns.attribute(key),
     };
@@ -79,16 +82,36 @@ export class ProfileRun {
    * Runs the profile over the candidates in its columns.
    * @param timed whether to time the calls of its plugins
    * @param tracked receives each candidate that a filter drops, for a full record
+   * @param first the profile that ran first and found an endpoint, if it is another one
    * @returns undefined when the run has a pick, else the reason why not
    */
-  run(request: InferenceRequest, timed: boolean, tracked: DroppedBy | undefined): Rejection | undefined {
+  run(
+    request: InferenceRequest,
+    timed: boolean,
+    tracked: DroppedBy | undefined,
+    first?: ProfileRun,
+  ): Rejection | undefined {
     if (this.columns.room > this.#keep.length) this.#reserve(this.columns.room);
     this.#context.request = request;
+    this.#context.peer = first === undefined ? undefined : this.#peer(first);
     const refused = this.#filter(timed, tracked);
     if (refused === undefined) this.#score(timed);
     const failed = refused ?? this.#pick(timed);
     this.#context.request = NO_REQUEST;
+    this.#context.peer = undefined;
     return failed;
+  }
+
+  /** The first choice of another run, with the columns that the present plugin of this run may read. */
+  #peer({ columns, order }: ProfileRun): Peer {
+    const at = order[0]!;
+    return {
+      endpoint: columns.endpoints[at]!,
+      value: (key) => {
+        columns.scope = this.columns.scope;
+        return columns.optionalColumn(key)?.[at];
+      },
+    };
   }
 
   #filter(timed: boolean, tracked: DroppedBy | undefined): Rejection | undefined {

@@ -34,6 +34,8 @@ export class ProfileRuns {
   readonly #calls: CallReporter;
   readonly #hooks: SchedulerHooks;
   #results = new Map<string, ProfileResult | Rejection>();
+  /** The first run of the present decision that found an endpoint. */
+  #first: ProfileRun | undefined;
 
   /** @param base the candidates with all columns; a run does not change them */
   constructor(
@@ -61,6 +63,7 @@ export class ProfileRuns {
   run(request: InferenceRequest, timed: boolean, tracked: DroppedBy | undefined): ProfileRun | Rejection {
     this.#results = new Map();
     this.failed = undefined;
+    this.#first = undefined;
     const context = { request, profiles: this.#names, results: this.#results };
     const { plugin } = this.#handler;
     try {
@@ -124,9 +127,12 @@ export class ProfileRuns {
     if (this.#results.has(name)) throw new Error(`it chose the profile ${name} twice`);
     const started = timed ? this.#clock.now() : 0;
     run.columns.copyFrom(this.#base);
-    const rejection = run.run(request, timed, tracked);
+    const rejection = run.run(request, timed, tracked, this.#first);
     if (timed) this.#calls.ran(run.profile, started, this.#base.count, run.columns.count);
-    if (rejection === undefined) return new RunResult(run, this.#handler.scope);
+    if (rejection === undefined) {
+      this.#first ??= run;
+      return new RunResult(run, this.#handler.scope);
+    }
     this.failed ??= run;
     return rejection;
   }

@@ -8,6 +8,7 @@ import type {
 import type { Endpoint, EndpointState } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { NumberRing } from "./number-ring.ts";
 import type { Profile } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 
@@ -37,6 +38,8 @@ export interface DecidedNow {
   readonly screened: readonly RecordedFilter[];
   /** Names of the plugins that failed. */
   readonly failed: readonly string[];
+  /** Names of the producers whose data was not there in time. */
+  readonly late: readonly string[];
   /** The endpoints of the result, in order: the record holds their numbers. */
   readonly listed: readonly Endpoint[];
   readonly others: DecisionRecord["others"];
@@ -45,8 +48,9 @@ export interface DecidedNow {
 }
 
 /**
- * Copies the data that explains a decision out of the columns, before the next decision overwrites them. Its numbers are in one
- * array, and a read builds `top`. As objects, they would take most of the time of a decision, with their garbage collection.
+ * Copies the data that explains a decision out of the columns, before the next decision overwrites them. Its numbers are in a
+ * ring that all records share, and a read builds `top`. As objects, they would take most of the time of a decision, with their
+ * garbage collection. When the store has dropped the record, `top` is empty.
  */
 export class CompactRecord implements DecisionRecord {
   readonly sequence: number;
@@ -65,6 +69,7 @@ export class CompactRecord implements DecisionRecord {
   readonly filters: readonly RecordedFilter[];
   readonly scorers: readonly RecordedScorer[];
   readonly failed: readonly string[];
+  readonly late: readonly string[] | undefined;
   readonly tied: number;
   readonly others: DecisionRecord["others"];
   readonly refusal: DecisionRecord["refusal"];
@@ -73,12 +78,16 @@ export class CompactRecord implements DecisionRecord {
   /** Removed earlier than the rest of the record, because only few records are full. */
   full: FullRecord | undefined;
   readonly #listed: readonly Endpoint[];
-  readonly #numbers: number[];
+  readonly #numbers: NumberRing;
+  /** The numbers of this record: position of the first, and how many there are. */
+  readonly #from: number;
+  readonly #count: number;
 
-  constructor(decided: DecidedNow) {
+  /** @param numbers receives the numbers of the record */
+  constructor(decided: DecidedNow, numbers: NumberRing) {
     const { request, run, listed, screened, refusal } = decided;
     this.sequence = decided.sequence;
-    this.requestId = shortened(request.id);
+    this.requestId = detached(shortened(request.id));
     this.at = decided.at;
     this.model = shortened(request.model);
     this.targetModel = shortened(request.targetModel);
@@ -94,27 +103,35 @@ export class CompactRecord implements DecisionRecord {
     this.filters = screened.length === 0 || run === undefined ? dropped : [...screened, ...dropped];
     this.scorers = run === undefined ? NO_SCORERS : recordedScorers(run.profile);
     this.failed = decided.failed;
+    this.late = decided.late.length === 0 ? undefined : decided.late;
     this.tied = run === undefined || listed.length === 0 ? 0 : run.tied;
     this.others = decided.others;
     this.refusal = refusal && { reason: refusal.reason, detail: shortened(refusal.detail) };
     this.full = decided.full;
     this.#listed = listed;
-    this.#numbers = run === undefined ? NO_NUMBERS : numbersOf(run, listed, decided.now);
+    this.#numbers = numbers;
+    this.#from = numbers.next;
+    if (run !== undefined) addNumbers(numbers, run, listed, decided.now);
+    this.#count = numbers.next - this.#from;
+  }
+
+  /** The position behind the last number of the record. */
+  get behind(): number {
+    return this.#from + this.#count;
   }
 
   get top(): readonly RecordedCandidate[] {
     const stride = FIXED + this.scorers.length;
+    const numbers = this.#numbers.read(this.#from, this.#count);
+    if (numbers === undefined) return [];
     return this.#listed.map(({ id, hostPort }, place) => {
       const start = place * stride;
-      const [total, waiting, running, kvUsage, inFlight, ageMs, fresh, state] = this.#numbers.slice(
-        start,
-        start + FIXED,
-      );
+      const [total, waiting, running, kvUsage, inFlight, ageMs, fresh, state] = numbers.slice(start, start + FIXED);
       return {
         id,
         hostPort,
         total: total!,
-        scores: this.#numbers.slice(start + FIXED, start + stride),
+        scores: numbers.slice(start + FIXED, start + stride),
         waiting: waiting!,
         running: running!,
         kvUsage: kvUsage!,
@@ -141,9 +158,9 @@ export class CompactRecord implements DecisionRecord {
       2 * (this.requestId.length + this.model.length + this.targetModel.length) +
       (this.refusal === undefined ? 0 : 64 + 2 * this.refusal.detail.length) +
       FILTER_BYTES * this.filters.length +
-      NAME_BYTES * this.failed.length +
+      NAME_BYTES * (this.failed.length + (this.late?.length ?? 0)) +
       ENDPOINT_BYTES * this.others.length +
-      8 * this.#numbers.length +
+      8 * this.#count +
       ENDPOINT_BYTES * this.#listed.length
     );
   }
@@ -157,26 +174,28 @@ const NAME_BYTES = 8;
 const ENDPOINT_BYTES = 256;
 
 const NO_SCORERS: readonly RecordedScorer[] = [];
-const NO_NUMBERS: number[] = [];
 
-function numbersOf({ columns, order, totals, scores }: ProfileRun, listed: readonly Endpoint[], now: number): number[] {
-  const numbers = new Array<number>(listed.length * (FIXED + scores.length));
-  let at = 0;
+function addNumbers(
+  numbers: NumberRing,
+  { columns, order, totals, scores }: ProfileRun,
+  listed: readonly Endpoint[],
+  now: number,
+): void {
+  numbers.reserve(listed.length * (FIXED + scores.length));
   for (let place = 0; place < listed.length; place++) {
     const i = order[place]!;
     const endpoint = listed[place]!;
-    numbers[at++] = totals[i]!;
+    numbers.push(totals[i]!);
     // The values that the scorers saw: the worst known value replaces a missing or stale one.
-    numbers[at++] = columns.waiting[i]!;
-    numbers[at++] = columns.running[i]!;
-    numbers[at++] = columns.kvUsage[i]!;
-    numbers[at++] = endpoint.inFlight.requests;
-    numbers[at++] = now - endpoint.metrics.scrapedAt;
-    numbers[at++] = columns.fresh[i]!;
-    numbers[at++] = STATES.indexOf(endpoint.state);
-    for (let s = 0; s < scores.length; s++) numbers[at++] = scores[s]![i]!;
+    numbers.push(columns.waiting[i]!);
+    numbers.push(columns.running[i]!);
+    numbers.push(columns.kvUsage[i]!);
+    numbers.push(endpoint.inFlight.requests);
+    numbers.push(now - endpoint.metrics.scrapedAt);
+    numbers.push(columns.fresh[i]!);
+    numbers.push(STATES.indexOf(endpoint.state));
+    for (let s = 0; s < scores.length; s++) numbers.push(scores[s]![i]!);
   }
-  return numbers;
 }
 
 const scorersOf = new WeakMap<Profile, readonly RecordedScorer[]>();
@@ -200,4 +219,20 @@ export function shortened(text: string): string {
   const codes: number[] = [];
   for (let i = 0; i < KEPT_CHARACTERS; i++) codes.push(text.charCodeAt(i));
   return String.fromCharCode(...codes);
+}
+
+/** V8 copies a shorter substring; a longer one refers to the whole text. */
+const SHORTEST_SLICE = 13;
+const COPY = Buffer.alloc(KEPT_CHARACTERS);
+
+/**
+ * Returns the text as a string of its own. An id is a substring of the headers of its request, and would keep all of them alive.
+ * @param text at most `KEPT_CHARACTERS` characters
+ */
+function detached(text: string): string {
+  if (text.length < SHORTEST_SLICE) return text;
+  COPY.write(text, "latin1");
+  const copy = COPY.toString("latin1", 0, text.length);
+  // Only a text beyond Latin-1 differs. No wire makes one.
+  return copy === text ? copy : text;
 }

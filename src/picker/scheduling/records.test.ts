@@ -73,6 +73,38 @@ describe("decision records", () => {
     expect([record?.requestId.length, record?.model.length, record?.targetModel.length]).toEqual([256, 256, 256]);
   });
 
+  it("show their own candidates while they are kept, and none once they are dropped", () => {
+    const records = new DecisionRecords(3);
+    const scheduler = schedulerWith(records);
+    const shown: string[] = [];
+    records.onRecord((record) => shown.push(JSON.stringify(record)));
+    decide(scheduler, "a");
+    const first = records.newest!;
+    expect(first.top).toHaveLength(8);
+    decide(scheduler, "b", "c");
+    expect([...records.latest(3)].reverse().map((record) => JSON.stringify(record))).toEqual(shown);
+    decide(scheduler, "d");
+    expect(first.top).toEqual([]);
+    expect([...records.latest(3)].reverse().map((record) => JSON.stringify(record))).toEqual(shown.slice(1));
+  });
+
+  it("keep their numbers in little more than the estimate, however many pass", () => {
+    const records = new DecisionRecords(100);
+    const scheduler = schedulerWith(records);
+    for (let i = 0; i < 2000; i++) decide(scheduler, `r-${i}`);
+    expect(records.numbers.bytes).toBe(8 * 16_384);
+  });
+
+  it("keep an id beyond Latin-1, and one that is part of a longer text", () => {
+    const scheduler = schedulerWith(new DecisionRecords());
+    const long = `${"x".repeat(3000)}0123456789-0123456789`.slice(3000);
+    for (const id of [long, "\u{1f600} is no usual id", "\u00e9\u00ff is an id"]) {
+      decide(scheduler, id);
+      expect(scheduler.records.newest?.requestId).toBe(id);
+      expect(scheduler.records.byRequestId(id)?.requestId).toBe(id);
+    }
+  });
+
   it("gives the newest match of a request id, clients may repeat theirs", () => {
     const records = new DecisionRecords(4);
     decide(schedulerWith(records), "a", "b", "a", "c", "d");

@@ -5,6 +5,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { type FullCapture, fullRecordBytes } from "./full-record.ts";
+import { NumberRing } from "./number-ring.ts";
 import type { CallReporter } from "./plugin-calls.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
@@ -22,6 +23,8 @@ const MAX_FULL_BYTES = 8 << 20;
  * without gaps, over all schedulers that share the store.
  */
 export class DecisionRecords {
+  /** The numbers of the records. */
+  readonly numbers = new NumberRing();
   readonly #capacity: number;
   readonly #maxBytes: number;
   readonly #ring: (CompactRecord | undefined)[];
@@ -159,7 +162,9 @@ export class DecisionRecords {
 
   #dropOldest(): void {
     const at = this.#oldest++ % this.#capacity;
-    if (this.#fulls[0]?.record === this.#ring[at]) this.#dropOldestFull();
+    const record = this.#ring[at]!;
+    if (this.#fulls[0]?.record === record) this.#dropOldestFull();
+    this.numbers.dropBefore(record.behind);
     this.#ring[at] = undefined;
     this.#bytes -= this.#sizes[at]!;
   }
@@ -206,7 +211,7 @@ export class DecisionLog {
 
   /** Returns the record of a decision, for `add`. Call it while the state of the decision is unchanged. */
   record({ configHash }: SchedulingPlan, deciding: Deciding): CompactRecord {
-    return new CompactRecord({
+    const decided = {
       sequence: this.#records.nextSequence,
       request: deciding.request,
       at: this.#clock.wall(),
@@ -218,11 +223,13 @@ export class DecisionLog {
       excludedDown: deciding.excludedDown,
       screened: deciding.screened ?? NO_FILTERS,
       failed: this.#calls.failures,
+      late: this.#calls.late,
       listed: deciding.listed ?? NO_ENDPOINTS,
       others: deciding.others ?? NO_OTHERS,
       refusal: deciding.refusal,
       full: deciding.capture?.finish(deciding.run),
-    });
+    };
+    return new CompactRecord(decided, this.#records.numbers);
   }
 
   add(record: CompactRecord): void {

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import type { RecordedFilter, SchedulingResult, SideLoad } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
@@ -126,6 +126,17 @@ export class Scheduler {
     if (plan.handler === undefined)
       this.#only = new ProfileRun(plan.profiles[0]!, this.#columns, clock, random, this.#calls);
     else this.#runs = new ProfileRuns(plan, plan.handler, this.#columns, this.#options, this.#calls);
+  }
+
+  /** Tells the plugins that an endpoint is in the pool. */
+  endpointAdded(endpoint: Endpoint): void {
+    for (const producer of this.#plan.producers) {
+      try {
+        refusePromise(producer.plugin.endpointAdded?.(endpoint));
+      } catch (error) {
+        this.#calls.failed("DataProducer", producer, error);
+      }
+    }
   }
 
   /** Tells the plugins that an endpoint has left the pool. */
@@ -277,8 +288,10 @@ export class Scheduler {
     const sideLoads = others.map((other): SideLoad => {
       return { endpoint: other.endpoints[0]!, uncachedTokens: tokensToCompute(request, other.run, figures) };
     });
+    const { primaryPort } = this.#plan.handler!.plugin;
+    const via = primaryPort === undefined ? undefined : hostPort(listed[0]!.address, primaryPort);
     const profiles = new Map([[run.profile.name, listed], ...others.map((o) => [o.profile, o.endpoints] as const)]);
-    return { ...result, profiles, sideLoads };
+    return { ...result, profiles, sideLoads, ...(via === undefined ? {} : { via }) };
   }
 
   /** Returns the totals of the candidates that passed the filters; undefined without a scorer (epp-protocol 3.6). */

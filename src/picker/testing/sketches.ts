@@ -25,6 +25,10 @@ export interface EndpointSketch {
   readonly blockSize?: number;
   /** KV blocks on the device. */
   readonly blocks?: number;
+  /** Attributes from pages besides the metrics page, by `attribute/producer`. */
+  readonly attributes?: Readonly<Record<string, number>>;
+  /** Name of the node of its pod. */
+  readonly node?: string;
   /** Milliseconds since the last scrape; default 0, Infinity = never. Above 200 the metrics are stale. */
   readonly metricsAge?: number;
   readonly state?: EndpointState;
@@ -56,6 +60,8 @@ export function endpointOf(sketch: EndpointSketch, slot = 0): Endpoint {
     labels: sketch.labels ?? {},
     metrics: metricsAge === Number.POSITIVE_INFINITY ? UNKNOWN_METRICS : read,
     inFlight: typeof inFlight === "number" ? { requests: inFlight, tokens: 0 } : inFlight,
+    ...(sketch.attributes === undefined ? {} : { attributes: new Map(Object.entries(sketch.attributes)) }),
+    ...(sketch.node === undefined ? {} : { node: sketch.node }),
     state: sketch.state ?? "up",
     scrapeInterval: 50,
   };

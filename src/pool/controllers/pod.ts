@@ -11,16 +11,18 @@ interface PodObject {
     readonly creationTimestamp?: string;
     readonly deletionTimestamp?: string;
   };
+  readonly spec?: { readonly nodeName?: string };
   readonly status?: {
     readonly startTime?: string;
     readonly podIP?: string;
+    readonly hostIP?: string;
     readonly conditions?: readonly { readonly type?: string; readonly status?: string }[];
   };
 }
 
 /** The kept fields of a pod of the API server; undefined for an object without a name (api-resources 3.4). */
 export function podSnapshot(object: unknown): PodSnapshot | undefined {
-  const { metadata = {}, status = {} } = object as PodObject;
+  const { metadata = {}, spec = {}, status = {} } = object as PodObject;
   const { namespace = "", name, uid = "", labels = {}, annotations = {} } = metadata;
   if (name === undefined) return undefined;
   const kept = Object.entries(annotations).filter(([key]) => key.endsWith("/active-ports"));
@@ -31,6 +33,8 @@ export function podSnapshot(object: unknown): PodSnapshot | undefined {
     labels,
     annotations: kept.length === 0 ? NO_ANNOTATIONS : Object.fromEntries(kept),
     address: status.podIP ?? "",
+    ...(spec.nodeName ? { node: spec.nodeName } : {}),
+    ...(status.hostIP ? { nodeAddress: status.hostIP } : {}),
     deleting: metadata.deletionTimestamp !== undefined,
     ready: status.conditions?.find(({ type }) => type === "Ready")?.status === "True",
     since: status.startTime ?? metadata.creationTimestamp ?? "",
@@ -51,11 +55,11 @@ export function membersOf(pool: PoolMembership, pods: Iterable<PodSnapshot>): En
   const members: EndpointSpec[] = [];
   for (const pod of pods) {
     if (!belongs(pool, pod)) continue;
-    const { namespace, name, address, labels } = pod;
+    const { namespace, name, address, labels, node, nodeAddress } = pod;
     const active = activePorts(pod, pool.ports);
     pool.ports.forEach((port, rank) => {
       if (active === undefined || active.has(port))
-        members.push({ namespace, name: memberName(name, rank), address, port, rank, labels });
+        members.push({ namespace, name: memberName(name, rank), address, port, rank, labels, node, nodeAddress });
     });
   }
   return members;

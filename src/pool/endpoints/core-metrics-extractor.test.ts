@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { pluginContextOf } from "../../../test/support/plugin-context.ts";
+import type { EngineExtractor } from "../../base/plugin/kinds.ts";
 import { coreMetricsExtractor } from "./core-metrics-extractor.ts";
 
-function extractorOf(parameters: object) {
-  return coreMetricsExtractor.create(coreMetricsExtractor.parameters.parse(parameters), pluginContextOf("extractor"));
+function extractorOf(parameters: object): EngineExtractor {
+  const parsed = coreMetricsExtractor.parameters.parse(parameters);
+  return coreMetricsExtractor.create(parsed, pluginContextOf("extractor")) as EngineExtractor;
 }
 
 function problems(parameters: object): string[] {
@@ -38,8 +40,33 @@ describe("core-metrics-extractor", () => {
     const parameters = { engineLabelKey: "engine", defaultEngine: "in-house" };
     expect(extractorOf({ ...parameters, engineConfigs: [{ ...engine, customMetrics: [] }] })).toEqual({
       ...parameters,
-      engines: [engine],
+      engines: [{ ...engine, customMetrics: [] }],
     });
+  });
+
+  it("makes custom metrics attributes of its own (scheduling 1.8)", () => {
+    const customMetrics = [{ attributeKey: "depth", metricSpec: "my_depth{queue=a}" }];
+    expect(extractorOf({ engineConfigs: [{ ...own, customMetrics }] }).engines[0]!.customMetrics).toEqual([
+      { attributeKey: "depth/core-metrics-extractor", metricSpec: "my_depth{queue=a}" },
+    ]);
+    const given = coreMetricsExtractor.parameters.parse({ engineConfigs: [{ name: "own", customMetrics }] });
+    expect(coreMetricsExtractor.endpointAttributes!(given)).toEqual(["depth/core-metrics-extractor"]);
+    // An engine with nothing else is not one without metrics.
+    expect(coreMetricsExtractor.notes!(given)).toEqual([]);
+    const wrong = [
+      { attributeKey: "", metricSpec: "" },
+      { attributeKey: "b", metricSpec: "{" },
+    ];
+    const twice = [...customMetrics, ...customMetrics];
+    const problemsOf = (list: object[]) => problems({ engineConfigs: [{ ...own, customMetrics: list }] });
+    expect(problemsOf(wrong).map((text) => text.split(":")[0])).toEqual([
+      "engineConfigs.0.customMetrics.0.attributeKey",
+      "engineConfigs.0.customMetrics.0.metricSpec",
+      "engineConfigs.0.customMetrics.1.metricSpec",
+    ]);
+    expect(problemsOf(twice)).toEqual([
+      "engineConfigs.0.customMetrics.1.attributeKey: duplicate attributeKey depth; keep one of the two",
+    ]);
   });
 
   it("reads cache sizes from the labels of vLLM where none are named, each for itself (S-16)", () => {
@@ -89,13 +116,6 @@ describe("core-metrics-extractor", () => {
     ]);
     expect(problems({ engineConfigs: [{ ...own, cacheBlockSizeLabelName: "block size" }] })).toEqual([
       "engineConfigs.0.cacheBlockSizeLabelName: must be the name of a label: letters, digits and underscores",
-    ]);
-  });
-
-  it("knows customMetrics, and says that nobody reads them yet", () => {
-    const customMetrics = [{ attributeKey: "a", metricSpec: "m" }];
-    expect(problems({ engineConfigs: [{ ...own, customMetrics }] })).toEqual([
-      "engineConfigs.0.customMetrics: customMetrics is not supported yet: no plugin reads custom metrics; remove it",
     ]);
   });
 

@@ -7,6 +7,8 @@ import { ENGINE_LABEL } from "./dialects/dialects.ts";
 import { ENGINES, VLLM } from "./dialects/engines.ts";
 import { parseSpecification } from "./dialects/specification.ts";
 
+const TYPE = "core-metrics-extractor";
+
 const BUILT_IN: readonly string[] = ENGINES.map(({ name }) => name);
 
 /** The reference means the default engine by this name, so no engine can have it. */
@@ -14,6 +16,18 @@ const RESERVED = "default";
 
 /** Each engine holds tables of 64 KiB. */
 const MAX_ENGINES = 64;
+
+/** Each is a number for every endpoint. */
+const MAX_CUSTOM_METRICS = 64;
+
+const customMetric = z.strictObject({
+  attributeKey: z
+    .string("attributeKey must be a text")
+    .trim()
+    .min(1, "attributeKey is empty; name the attribute")
+    .max(256, "attributeKey must not be longer than 256 characters"),
+  metricSpec: specification("The metric.").refine((text) => text.trim() !== "", "metricSpec is empty; name the metric"),
+});
 
 const engineConfig = z.strictObject({
   name: z
@@ -32,10 +46,10 @@ const engineConfig = z.strictObject({
   cacheBlockSizeSpec: specification("Tokens per KV block as a value; wins over the label."),
   cacheNumBlocksSpec: specification("Number of KV blocks as a value; wins over the label."),
   customMetrics: z
-    .array(z.unknown(), "customMetrics must be a list")
-    .max(0, "customMetrics is not supported yet: no plugin reads custom metrics; remove it")
-    .optional()
-    .describe("Not supported yet; must be empty."),
+    .array(customMetric, "customMetrics must be a list")
+    .max(MAX_CUSTOM_METRICS, `at most ${MAX_CUSTOM_METRICS} custom metrics`)
+    .nullish()
+    .describe("Further numbers, `{attributeKey, metricSpec}` each, for endpoint-attribute-scorer and -filter."),
 });
 
 type EngineConfig = z.output<typeof engineConfig>;
@@ -54,13 +68,13 @@ const parameters = z
       .string("defaultEngine must be a text")
       .trim()
       .default(VLLM.name)
-      .describe("Engine of endpoints without that label, or with a value that is no engine's name."),
+      .describe("Engine of endpoints without that label, or with a value that names no engine."),
     engineConfigs: z
       .array(engineConfig, "engineConfigs must be a list")
       .max(MAX_ENGINES, `at most ${MAX_ENGINES} engines`)
       .default([])
       .describe(
-        "Further engines: a name, and metric specifications NAME or NAME{label=value,...}: queuedRequestsSpec, runningRequestsSpec, kvUsageSpec, loraSpec, cacheInfoSpec with cacheBlockSizeLabelName and cacheNumBlocksLabelName, cacheBlockSizeSpec, cacheNumBlocksSpec.",
+        "Further engines: a name, and metric specifications NAME or NAME{label=value,...}: queuedRequestsSpec, runningRequestsSpec, kvUsageSpec, loraSpec, cacheInfoSpec with cacheBlockSizeLabelName and cacheNumBlocksLabelName, cacheBlockSizeSpec, cacheNumBlocksSpec; and customMetrics, a list of `{attributeKey, metricSpec}`.",
       ),
   })
   .superRefine(({ defaultEngine, engineConfigs }, context) => {
@@ -72,6 +86,16 @@ const parameters = z
           path: ["engineConfigs", at, "name"],
           message: `duplicate engine name ${name}; keep one of the two`,
         });
+    for (const [at, { customMetrics }] of engineConfigs.entries()) {
+      const keys = (customMetrics ?? []).map(({ attributeKey }) => attributeKey);
+      for (const [index, key] of keys.entries())
+        if (keys.indexOf(key) < index)
+          context.addIssue({
+            code: "custom",
+            path: ["engineConfigs", at, "customMetrics", index, "attributeKey"],
+            message: `duplicate attributeKey ${key}; keep one of the two`,
+          });
+    }
     const known = new Set([...BUILT_IN, ...names]);
     if (known.has(defaultEngine)) return;
     const hint = didYouMean(defaultEngine, known) || `; there are ${[...known].join(", ")}`;
@@ -84,22 +108,35 @@ const parameters = z
 
 /** scheduling 1.4, 1.5, 1.8 */
 export const coreMetricsExtractor = defineExtractor({
-  type: "core-metrics-extractor",
+  type: TYPE,
   describe: "Reads load, LoRA adapters and cache sizes from metrics pages, by the names of each endpoint's engine.",
   parameters,
   notes: ({ engineConfigs }) => engineConfigs.flatMap(notesOf),
+  endpointAttributes: ({ engineConfigs }) =>
+    engineConfigs.flatMap(({ customMetrics }) =>
+      (customMetrics ?? []).map(({ attributeKey }) => customKey(attributeKey)),
+    ),
   create: ({ engineLabelKey, defaultEngine, engineConfigs }) => ({
     engineLabelKey,
     defaultEngine,
     engines: engineConfigs.map(
-      ({ customMetrics: _, ...engine }): EngineSpecification => ({
+      ({ customMetrics, ...engine }): EngineSpecification => ({
         ...engine,
+        customMetrics: (customMetrics ?? []).map(({ attributeKey, metricSpec }) => ({
+          attributeKey: customKey(attributeKey),
+          metricSpec,
+        })),
         cacheBlockSizeLabelName: engine.cacheBlockSizeLabelName || VLLM.blockSizeLabel,
         cacheNumBlocksLabelName: engine.cacheNumBlocksLabelName || VLLM.blocksLabel,
       }),
     ),
   }),
 });
+
+/** The key of a custom metric among the attributes of an endpoint. */
+function customKey(attribute: string): string {
+  return `${attribute}/${TYPE}`;
+}
 
 function specification(what: string) {
   return z
@@ -132,7 +169,7 @@ function notesOf(engine: EngineConfig): readonly string[] {
       `engine ${name}: cacheBlockSizeLabelName and cacheNumBlocksLabelName have no effect without cacheInfoSpec`,
     );
   const specifications = Object.entries(engine).filter(([key]) => key.endsWith("Spec"));
-  if (specifications.every(([, text]) => text === ""))
+  if (specifications.every(([, text]) => text === "") && (engine.customMetrics ?? []).length === 0)
     notes.push(`engine ${name} names no metric: nothing is known of the load of its endpoints`);
   return notes;
 }

@@ -42,7 +42,7 @@ describe("metrics-data-source", () => {
     expect(problems({ scheme: "ftp", path: "metrics", port: 0, insecureSkipVerify: "no", interval: "-1s" })).toEqual([
       "scheme: scheme must be http or https",
       "path: path must begin with a slash and have no blanks; write for example /metrics",
-      "port: port must be from 1 to 65535; leave it out for the endpoint's own",
+      "port: port must be from 1 to 65535; leave it out for the default",
       "insecureSkipVerify: insecureSkipVerify must be true or false",
       "interval: must be at least 0ms, got -1s",
     ]);

@@ -6,9 +6,8 @@ import { SERVER_TLS_FAILED, type ServerTls } from "../../base/grpc/server-tls.ts
 import { type AttemptFailure, type EndpointMetrics, hostPort } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Dialect, PageReader } from "./dialects/dialect.ts";
-import type { Dialects } from "./dialects/dialects.ts";
 import type { MetricsHost, PoolEndpoint } from "./pool-endpoint.ts";
-import type { FurtherPage, RunningScrape, ScrapeResult } from "./scraper.ts";
+import type { EndpointDialects, FurtherPage, RunningScrape, ScrapeResult } from "./scraper.ts";
 
 /** Most bytes of a metrics page that are read; vLLM's are about 64 KiB per rank. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
@@ -55,6 +54,7 @@ class ScrapeConnection {
   /** The address to which the client connects. */
   readonly host: MetricsHost;
   reader: PageReader;
+  readonly #endpoint: PoolEndpoint;
   #dialect: Dialect;
   /** The connection has not carried a whole page yet. */
   fresh = true;
@@ -69,11 +69,13 @@ class ScrapeConnection {
     dialect: Dialect,
     clock: Clock,
     tls: ServerTls | undefined,
+    endpoint: PoolEndpoint,
   ) {
+    this.#endpoint = endpoint;
     this.host = host;
     this.secured = tls !== undefined;
     this.#dialect = dialect;
-    this.reader = dialect.createReader();
+    this.reader = dialect.createReader(endpoint);
     const { timeout } = connect;
     const open =
       tls === undefined
@@ -103,7 +105,7 @@ class ScrapeConnection {
   speak(dialect: Dialect): void {
     if (dialect === this.#dialect) return;
     this.#dialect = dialect;
-    this.reader = dialect.createReader();
+    this.reader = dialect.createReader(this.#endpoint);
   }
 }
 
@@ -115,7 +117,8 @@ export class PageClient {
   /** The request for a page, the same for all. */
   readonly request: Dispatcher.DispatchOptions;
   readonly #clock: Clock;
-  readonly #dialects: Dialects;
+  readonly #dialects: EndpointDialects;
+  readonly #hostOf: (endpoint: PoolEndpoint) => MetricsHost;
   readonly #scheme: string;
   readonly #port: number;
   readonly #connect: ConnectOptions;
@@ -132,6 +135,7 @@ export class PageClient {
     this.#tls = tls;
     this.#clock = clock;
     this.#dialects = page.dialects;
+    this.#hostOf = page.hostOf ?? (({ metricsHost }) => metricsHost);
     this.request = { path: page.path ?? "/metrics", method: "GET", headers: HEADERS };
     this.#scheme = page.scheme ?? "http";
     this.#port = page.port ?? 0;
@@ -169,17 +173,19 @@ export class PageClient {
   }
 
   /** Which part of the page's address differs from the serving address, first the host; undefined = none. */
-  elsewhere({ address, port, metricsHost }: PoolEndpoint): "address" | "port" | undefined {
-    if (metricsHost.address !== address) return "address";
-    return (this.#port || metricsHost.port) === port ? undefined : "port";
+  elsewhere(endpoint: PoolEndpoint): "address" | "port" | undefined {
+    const host = this.#hostOf(endpoint);
+    if (host.address !== endpoint.address) return "address";
+    return (this.#port || host.port) === endpoint.port ? undefined : "port";
   }
 
   #lineOf(endpoint: PoolEndpoint): ScrapeConnection {
-    const { metricsHost, labels } = endpoint;
+    const { labels } = endpoint;
+    const host = this.#hostOf(endpoint);
     const dialect = this.#dialects.of(labels);
     let line = this.#lines.get(endpoint);
     // The page has another address.
-    if (line !== undefined && line.host !== metricsHost) {
+    if (line !== undefined && (line.host.address !== host.address || line.host.port !== host.port)) {
       void line.client.destroy();
       line = undefined;
     }
@@ -187,8 +193,8 @@ export class PageClient {
       const serving = this.elsewhere(endpoint) === undefined;
       const tls = serving && this.#tls?.secures(endpoint) === true ? this.#tls : undefined;
       const own = serving && endpoint.scheme === "https" ? "https" : this.#scheme;
-      const origin = `${tls === undefined ? own : "http"}://${hostPort(metricsHost.address, this.#port || metricsHost.port)}`;
-      line = new ScrapeConnection(metricsHost, origin, this.#connect, dialect, this.#clock, tls);
+      const origin = `${tls === undefined ? own : "http"}://${hostPort(host.address, this.#port || host.port)}`;
+      line = new ScrapeConnection(host, origin, this.#connect, dialect, this.#clock, tls, endpoint);
       this.#lines.set(endpoint, line);
     } else line.speak(dialect);
     return line;

@@ -30,6 +30,9 @@ export interface EndpointSpec {
   /** Data-parallel rank, from 0 up. */
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
+  /** Name and address of the node of its pod; absent = unknown. */
+  readonly node?: string | undefined;
+  readonly nodeAddress?: string | undefined;
   /** Absent = the serving address. */
   readonly metricsHost?: MetricsHost;
   /** The models that the endpoints file states. Absent, or from a server = the list of the server counts, where it is asked. */
@@ -79,6 +82,11 @@ export class PoolEndpoint implements Endpoint {
   readonly scheme: "http" | "https" | undefined;
   rank: number;
   labels: Readonly<Record<string, string>>;
+  node: string | undefined;
+  nodeAddress: string | undefined;
+  /** Changed by `SidePages` alone. */
+  readonly attributes = new Map<string, number>();
+  listedModels: readonly string[] | undefined;
   /** The same object while its content is the same. */
   metricsHost: MetricsHost;
   /** Undefined = unknown: it counts as serving every model. */
@@ -127,6 +135,8 @@ export class PoolEndpoint implements Endpoint {
     this.scheme = spec.scheme;
     this.rank = spec.rank;
     this.labels = spec.labels;
+    this.node = spec.node;
+    this.nodeAddress = spec.nodeAddress;
     this.metricsHost = metricsHostOf(spec);
     this.models = spec.models?.source === "file" ? spec.models : undefined;
     this.scrapeInterval = scrapeInterval;

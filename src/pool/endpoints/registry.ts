@@ -155,6 +155,8 @@ export class EndpointRegistry {
         if (!sameLabels(known.labels, spec.labels)) this.#forgetLists();
         known.labels = spec.labels;
         known.rank = spec.rank;
+        known.node = spec.node;
+        known.nodeAddress = spec.nodeAddress;
         const metricsHost = metricsHostOf(spec);
         const { address, port } = known.metricsHost;
         if (address !== metricsHost.address || port !== metricsHost.port) known.metricsHost = metricsHost;

@@ -1,10 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
-import type { Dialects } from "./dialects/dialects.ts";
 import { PageClient } from "./page-client.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
-import type { MetricsPage, RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
+import type { EndpointDialects, MetricsPage, RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 
 /** Fetches and reads the metrics pages of endpoints: most often one page of each, else all pages that are due. */
 export class ScrapeClient implements Scraper {
@@ -17,7 +16,13 @@ export class ScrapeClient implements Scraper {
    * @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout
    * @param tls for pages at the serving ports of endpoints that speak TLS
    */
-  constructor(clock: Clock, dialects: Dialects, page: MetricsPage = {}, connectTimeout = 1000, tls?: ServerTls) {
+  constructor(
+    clock: Clock,
+    dialects: EndpointDialects,
+    page: MetricsPage = {},
+    connectTimeout = 1000,
+    tls?: ServerTls,
+  ) {
     this.#pages = [{ ...page, dialects }, ...(page.also ?? [])].map((each) => ({
       client: new PageClient(clock, each, connectTimeout, tls),
       every: each.every ?? 1,
@@ -158,8 +163,14 @@ function overlaid(under: EndpointMetrics, over: EndpointMetrics): EndpointMetric
     loraWaiting: adapters.loraWaiting,
     blockSize: known(over.blockSize, under.blockSize),
     blocks: known(over.blocks, under.blocks),
+    ...bothAttributes(under, over),
     scrapedAt: over.scrapedAt,
   };
+}
+
+function bothAttributes(under: EndpointMetrics, over: EndpointMetrics): Pick<EndpointMetrics, "attributes"> {
+  if (under.attributes === undefined) return over.attributes === undefined ? {} : { attributes: over.attributes };
+  return { attributes: new Map([...under.attributes, ...(over.attributes ?? [])]) };
 }
 
 function known(value: number, otherwise: number): number {

@@ -1,6 +1,6 @@
 import type { AttemptFailure, EndpointMetrics } from "../../base/inference/endpoint.ts";
-import type { Dialects } from "./dialects/dialects.ts";
-import type { PoolEndpoint } from "./pool-endpoint.ts";
+import type { Dialect } from "./dialects/dialect.ts";
+import type { MetricsHost, PoolEndpoint } from "./pool-endpoint.ts";
 
 /** The result of one scrape. */
 export type ScrapeResult =
@@ -66,7 +66,14 @@ export interface MetricsPage {
   readonly also?: readonly FurtherPage[];
 }
 
+/** The way to read the page of an endpoint with these labels. */
+export interface EndpointDialects {
+  of(labels: Readonly<Record<string, string>>): Dialect;
+}
+
 /** A further page, with the way to read it. */
 export interface FurtherPage extends Omit<MetricsPage, "also"> {
-  readonly dialects: Dialects;
+  readonly dialects: EndpointDialects;
+  /** Default: the endpoint's `metricsHost`. */
+  readonly hostOf?: (endpoint: PoolEndpoint) => MetricsHost;
 }

@@ -34,6 +34,10 @@ export interface EndpointView {
     readonly ageMs: number | null;
     readonly fresh: boolean;
   };
+  /** Further numbers that the configuration asks for, by `attribute/producer`. */
+  readonly attributes?: Readonly<Record<string, number>>;
+  /** The models that a models-data-source has read, at most 32. */
+  readonly listedModels?: readonly string[];
   /** The models that it serves; null = unknown, it counts as serving every model. */
   readonly models: {
     readonly source: "file" | "server";
@@ -156,6 +160,7 @@ export class EndpointsView {
         ageMs: known(now - metrics.scrapedAt),
         fresh: isFresh(endpoint, now, this.#staleness),
       },
+      ...furtherOf(endpoint),
       models: modelsOf(endpoint),
       inFlight: { requests: inFlight.requests, tokens: inFlight.tokens },
       scrapeIntervalMs: endpoint.scrapeInterval,
@@ -166,6 +171,18 @@ export class EndpointsView {
 
 /** The most names of models shown for one endpoint. */
 const MAX_MODELS_SHOWN = 32;
+
+function furtherOf({
+  metrics,
+  attributes,
+  listedModels,
+}: PoolEndpoint): Pick<EndpointView, "attributes" | "listedModels"> {
+  const values = Object.fromEntries([...attributes, ...(metrics.attributes ?? [])]);
+  return {
+    ...(Object.keys(values).length === 0 ? {} : { attributes: values }),
+    ...(listedModels === undefined ? {} : { listedModels: listedModels.slice(0, MAX_MODELS_SHOWN) }),
+  };
+}
 
 function modelsOf({ models }: PoolEndpoint): EndpointView["models"] {
   if (models === undefined) return null;

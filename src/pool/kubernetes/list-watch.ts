@@ -56,7 +56,7 @@ export async function readList(options: ListOptions): Promise<string> {
     const of = metadata?.["resourceVersion"];
     // An answer from a server that is no API server must not count as an empty list. Go writes an empty list as null.
     if (typeof of !== "string" || of === "" || !(Array.isArray(items) || items === null))
-      throw new ApiError(`${api.server} answered GET ${path} with something that is no list`, {
+      throw new ApiError(`${api.server} answered GET ${path} with something that is not a list`, {
         status: 0,
         reason: "",
       });

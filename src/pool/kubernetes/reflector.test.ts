@@ -578,7 +578,7 @@ describe("Reflector", () => {
       other.reflector.start();
       await clock.advanceAsync(100);
       expect(other.calls).toEqual([]);
-      expect(other.reflector.state.problem).toContain("something that is no list");
+      expect(other.reflector.state.problem).toContain("something that is not a list");
       other.reflector.close();
     }
     expect(calls).toEqual([]);

@@ -198,7 +198,7 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
     expect(warnings).toEqual([
       "m.yaml:1:1: InferencePool default/bare has no `spec` and is not used",
       'm.yaml:8:19: spec.selector["example~"]: no pod can carry a label with this key, so the pool selects none',
-      "m.yaml:14:3: spec.modelName: is empty, and no request can ask for that",
+      "m.yaml:14:3: spec.modelName: is empty, but a request always names a model",
     ]);
   });
 

@@ -21,7 +21,10 @@ export class ObjectiveTable {
    */
   add(name: string, priority: number): void {
     if (this.#priorities.size >= MAX_OBJECTIVES && !this.#priorities.has(name))
-      throw new SluiceError("RESOURCE_LIMIT", `objective ${name} is one too many: at most ${MAX_OBJECTIVES} are kept`);
+      throw new SluiceError(
+        "RESOURCE_LIMIT",
+        `objective ${name} exceeds the limit: at most ${MAX_OBJECTIVES} are kept`,
+      );
     this.#priorities.set(name, priority);
   }
 
@@ -56,7 +59,7 @@ export function parseObjective(text: string): Objective {
     throw new SluiceError(
       "FLAG_VALUE",
       `--objective ${JSON.stringify(text.slice(0, 300))} is not NAME=PRIORITY with a whole number; ` +
-        "write for example --objective interactive=10 or --objective batch=-1 (below 0 may be shed under load)",
+        "write for example --objective interactive=10 or --objective batch=-1 (a saturated pool refuses priorities below 0)",
     );
   // Adding 0 turns the -0 of "-0" into 0.
   return { name: match[1]!, priority: Number(match[2]) + 0 };

@@ -35,7 +35,7 @@ export interface ResolverOptions {
   readonly resources?: ResourceStore | undefined;
   /** Default auto. */
   readonly matching?: ModelMatching | undefined;
-  /** Saturation from which requests of Standard InferenceModels may be refused, at least 1; default 2. */
+  /** Saturation from which requests of Standard InferenceModels get 429, at least 1; default 2. */
   readonly standardShedAt?: number | undefined;
   /** Standard InferenceModels are shed like Sheddable ones, as in v0.3 to v0.5. */
   readonly legacyCriticality?: boolean | undefined;
@@ -71,7 +71,7 @@ export type NamedBody = Pick<ParsedBody, "model" | "modelRange" | "modelInsertAt
 /** Finds target model, objective, priority and fairness ID of requests. */
 export class ModelResolver {
   readonly #options: ResolverOptions;
-  /** Saturation from which a request may be refused, by the criticality of its InferenceModel. */
+  /** Saturation from which a request gets 429, by the criticality of its InferenceModel. */
   readonly #shedAt: Readonly<Record<Criticality, number>>;
 
   constructor(options: ResolverOptions) {

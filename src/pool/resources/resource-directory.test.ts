@@ -56,13 +56,13 @@ describe("ResourceDirectory at start", () => {
     expect([empty.store.synced, empty.warnings]).toEqual([
       false,
       [
-        `resources: ${path}: 0 objects in 0 files, none of them our InferencePool: not ready, requests are answered 503 until it is there`,
+        `resources: ${path}: 0 objects in 0 files, none of them is the InferencePool of this process: not ready, and requests get 503 until the pool exists`,
       ],
     ]);
     await write("pool.yaml", pool());
     const named = setUp({ name: "ours" });
     await named.directory.start();
-    expect(named.warnings[0]).toContain("our InferencePool; there are default/pool: not ready");
+    expect(named.warnings[0]).toContain("is the InferencePool of this process; there are default/pool: not ready");
   });
 
   it("says which objects do nothing: a pool that is not there, a model name that another one has", async () => {

@@ -99,7 +99,9 @@ export class ResourceDirectory {
       .filter(({ kind }) => kind === "InferencePool")
       .map(({ meta }) => `${meta.namespace}/${meta.name}`);
     const but = others.length === 0 ? "" : `; there are ${others.slice(0, MAX_TOLD).join(", ")}`;
-    log.warn(`${found}, none of them our InferencePool${but}: not ready, requests are answered 503 until it is there`);
+    log.warn(
+      `${found}, none of them is the InferencePool of this process${but}: not ready, and requests get 503 until the pool exists`,
+    );
   }
 }
 

@@ -37,7 +37,7 @@ describe("the flags about API objects", () => {
 
   it.each(["0.99", "0", "-1", "", "high", "1e3", "NaN", "Infinity", "99999999"])("refuse the saturation %j", (text) => {
     expect(failure({ standardShedAt: text })).toMatch(
-      /^FLAG_VALUE: --standard-shed-at is ".*"; give a saturation from 1/,
+      /^FLAG_VALUE: --standard-shed-at is ".*"; give a number from 1 to 1000000, /,
     );
   });
 

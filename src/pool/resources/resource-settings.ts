@@ -79,6 +79,6 @@ function saturation(text: string): number {
   if (/^\d+(\.\d+)?$/.test(text) && value >= 1 && value <= MAX_SHED_AT) return value;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--standard-shed-at is "${text}"; give a saturation from 1 (shed with the sheddable ones) up, for example ${STANDARD_SHED_AT}`,
+    `--standard-shed-at is "${text}"; give a number from 1 to ${MAX_SHED_AT}, for example ${STANDARD_SHED_AT}`,
   );
 }

@@ -65,7 +65,7 @@ export const model: Kind = defineKind({
     ),
   rules: ({ targetModels }) => weightsAllOrNone(targetModels, ["spec", "targetModels"]),
   warnings: ({ modelName }) =>
-    modelName === "" ? [{ path: ["spec", "modelName"], problem: "is empty, and no request can ask for that" }] : [],
+    modelName === "" ? [{ path: ["spec", "modelName"], problem: "is empty, but a request always names a model" }] : [],
   hints: HINTS,
   object: (meta, { modelName, criticality, targetModels, poolRef }) => ({
     kind: "InferenceModel",
@@ -109,7 +109,7 @@ function rewrite(rewriteGroup: string): Kind {
           model: mapping(
             {
               type: defaulting(z.enum(["Exact"]), "Exact"),
-              value: text({ min: 1, missing: "the `model` of the requests that are meant" }),
+              value: text({ min: 1, missing: "the `model` of the requests" }),
             },
             unknownKeys,
             "write for example `model: {value: llama}`",
@@ -120,7 +120,7 @@ function rewrite(rewriteGroup: string): Kind {
       );
       const target = mapping(
         {
-          modelRewrite: text({ missing: "the model name that requests are sent on with" }),
+          modelRewrite: text({ missing: "the model name that the model server gets" }),
           weight: optional(weight(unknownKeys)),
         },
         unknownKeys,

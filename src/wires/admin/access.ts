@@ -35,7 +35,7 @@ export function loopbackOnly(open: boolean): Authorize {
   return ({ peer, path, host }) => {
     if (open || PUBLIC.has(path)) return undefined;
     if (!isLoopback(peer))
-      return { status: 403, message: `${path} answers loopback peers only; start with --debug-open to change that` };
+      return { status: 403, message: `${path} answers only clients on loopback; --debug-open opens it to all clients` };
     // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
     // localhost.
     if (host !== undefined && !ADDRESS.test(host))

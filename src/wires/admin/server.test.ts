@@ -98,7 +98,7 @@ describe("the admin port", () => {
     for (const path of GUARDED) {
       const answer = await ask(`${url}${path}`);
       expect([path, answer.status]).toEqual([path, 403]);
-      expect(answer.text).toMatch(/loopback peers only.*--debug-open/);
+      expect(answer.text).toMatch(/only clients on loopback.*--debug-open/);
     }
   });
 

@@ -155,7 +155,7 @@ const MAX_SECONDS = 60;
 /** Profiles of Go programs that Node.js cannot provide (epp-protocol 15.3). */
 const GO_ONLY = ["goroutine", "allocs", "threadcreate", "block", "mutex"] as const;
 
-const INDEX = `profiles of this process, in pprof format; seconds is 1 to ${MAX_SECONDS}
+const INDEX = `profiles of this process, in pprof format; the parameter seconds is from 1 to ${MAX_SECONDS}
 
 /debug/pprof/profile?seconds=${DEFAULT_SECONDS.profile}  where CPU time goes
 /debug/pprof/heap?seconds=${DEFAULT_SECONDS.heap}     objects allocated on V8's heap in that time and alive at its end
@@ -181,6 +181,6 @@ export function profileRoutes(app: Hono, profiler: Profiler): void {
     });
   for (const name of GO_ONLY)
     app.get(`/debug/pprof/${name}`, (context) =>
-      context.text(`there is no ${name} profile: it is one of Go programs; see /debug/pprof/\n`, 501),
+      context.text(`there is no ${name} profile: only Go programs have it; see /debug/pprof/\n`, 501),
     );
 }

@@ -24,7 +24,7 @@ function heading(plan: BootstrapPlan): string {
     "",
     ...SUMMARY[plan.variant],
     "",
-    `The picker is dialled at ${hostPort(plan.picker.host, plan.picker.port)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
+    `Envoy connects to the picker at ${hostPort(plan.picker.host, plan.picker.port)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
     `  ${run.join(" ")}`,
     ...plan.warnings.flatMap((warning) => ["", `Note: ${warning}.`]),
     "",
@@ -38,12 +38,12 @@ const SUMMARY: Readonly<Record<BootstrapPlan["variant"], readonly string[]>> = {
     "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. Needs no list of model servers. Fails closed.",
   ],
   tls: [
-    "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. The picker is dialled with TLS. Fails closed.",
+    "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. Envoy connects to the picker with TLS. Fails closed.",
   ],
   "subset-hint": [
     "The subset hint names the endpoints that the picker may choose from. The picked one travels as dynamic metadata to an ORIGINAL_DST cluster. Fails closed.",
   ],
   "override-host": [
-    "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and retries walk down that list: --max-endpoints says how long it is, else it has one entry.",
+    "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and each retry takes the next entry. The flag --max-endpoints of the picker sets the length of the list, 1 by default.",
   ],
 };

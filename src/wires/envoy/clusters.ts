@@ -40,7 +40,7 @@ function knownServers(plan: BootstrapPlan): Tree {
     circuit_breakers: { thresholds: [{ max_connections: MANY, ...BREAKERS }] },
     typed_extension_protocol_options: upstreamProtocol(plan),
     load_balancing_policy: policies("override_host", "override_host.v3.OverrideHost", {
-      override_host_sources: commented("A string, one address or several with commas; a list value would be ignored.", [
+      override_host_sources: commented("A string, one address or several with commas; Envoy ignores a list value.", [
         { metadata: { key: NAMESPACE, path: [{ key: HEADER.destination }] } },
       ]),
       selected_host_key:
@@ -51,7 +51,7 @@ function knownServers(plan: BootstrapPlan): Tree {
             })
           : undefined,
       fallback_policy: commented(
-        "Chooses when the list is used up or holds no known address, and when there is no picker.",
+        "Chooses when no address of the list is left or known, and while no picker runs.",
         policies("least_request", "least_request.v3.LeastRequest"),
       ),
     }),
@@ -71,8 +71,8 @@ export function picker(plan: BootstrapPlan): Tree {
     circuit_breakers: { thresholds: [{ max_connections: 1024, ...BREAKERS }] },
     common_lb_config: commented(
       plan.failOpen
-        ? "A picker that is known to be down, or to drain, is not asked: the fallback policy chooses instead."
-        : "With several pickers only the healthy ones are asked. Where none is healthy, all are asked: the only picker serves while it drains.",
+        ? "Envoy asks no picker that is down or drains: the fallback policy chooses instead."
+        : "Envoy asks only healthy pickers. If none is healthy, Envoy asks all: a single picker still serves while it drains.",
       { healthy_panic_threshold: { value: plan.failOpen ? 0 : 1 } },
     ),
     transport_socket: plan.tls === undefined ? undefined : tls(plan.tls, plan.picker.host),
@@ -81,7 +81,7 @@ export function picker(plan: BootstrapPlan): Tree {
       initial_connection_window_size: 16 << 20,
       connection_keepalive: literal ? undefined : { interval: "30s", timeout: "10s" },
     }),
-    health_checks: commented("Asks on the same port. One late answer is no outage; NOT_SERVING counts at once.", [
+    health_checks: commented("Asks on the same port. One late answer is not an outage; NOT_SERVING counts at once.", [
       {
         timeout: "2s",
         interval: "5s",
@@ -96,7 +96,7 @@ export function picker(plan: BootstrapPlan): Tree {
       },
     ]),
     outlier_detection: commented(
-      "A picker that refuses connections is left out at once, before the health check has counted to three.",
+      "Envoy stops asking a picker that refuses connections at once, before three health checks have failed.",
       {
         split_external_local_origin_errors: true,
         consecutive_local_origin_failure: 5,
@@ -104,7 +104,7 @@ export function picker(plan: BootstrapPlan): Tree {
         enforcing_success_rate: 0,
         enforcing_local_origin_success_rate: 0,
         interval: "1s",
-        base_ejection_time: commented("Or until it answers a health check.", "30s"),
+        base_ejection_time: commented("Ends earlier when the picker answers a health check.", "30s"),
         max_ejection_time: "30s",
         max_ejection_percent: 100,
       },
@@ -129,7 +129,7 @@ function tls({ pins, ca }: PickerTls, host: string): Tree {
       common_tls_context: {
         alpn_protocols: commented("The health check needs it, too.", ["h2"]),
         validation_context: unchecked
-          ? commented("Any certificate will do; --pin or --ca makes sure that it is the picker's.", validation)
+          ? commented("Envoy accepts any certificate; --pin or --ca restricts it to the picker's.", validation)
           : validation,
       },
     }),

@@ -29,7 +29,7 @@ export function listener(plan: BootstrapPlan): Tree {
     name: "inference",
     address: address(plan.listen),
     per_connection_buffer_limit_bytes: keepsBodies
-      ? commented("The largest prompt that can be kept; a larger one gets 413, or loses its retries.", WHOLE_BODY)
+      ? commented("The largest prompt that Envoy keeps; a larger one gets 413, or has no retries.", WHOLE_BODY)
       : SOME_CHUNKS,
     filter_chains: [{ filters: [connectionManager(plan)] }],
   };
@@ -49,7 +49,7 @@ function connectionManager(plan: BootstrapPlan): Tree {
       request_headers_timeout: "30s",
       common_http_protocol_options: { idle_timeout: IDLE, headers_with_underscores_action: "REJECT_REQUEST" },
       early_header_mutation_extensions: commented(
-        "A client must never choose its own endpoint: without this, Envoy is an open relay while the picker is away.",
+        "A client must never choose its own endpoint: without this, Envoy is an open relay while no picker runs.",
         [
           {
             name: "strip-picker-headers",
@@ -77,14 +77,14 @@ function connectionManager(plan: BootstrapPlan): Tree {
 const HOST_DRAWS = 30;
 
 function route({ variant }: BootstrapPlan): Tree {
-  const always = { timeout: commented("No limit: an answer may take long.", "0s"), idle_timeout: IDLE };
+  const always = { timeout: commented("No limit: answers may take long.", "0s"), idle_timeout: IDLE };
   if (variant !== "override-host") return { cluster: "picked_endpoint", ...always };
   return {
     cluster: "model_servers",
     ...always,
     retry_policy: commented("Each retry goes to the next endpoint of the picker's list.", {
       retry_on: "connect-failure,refused-stream,retriable-status-codes",
-      retriable_status_codes: commented("Add 429 only for servers that shed before they work.", [503]),
+      retriable_status_codes: commented("Add 429 only for servers that send it before they begin to work.", [503]),
       num_retries: MAX_RETRIES,
       retry_back_off: { base_interval: "0.025s", max_interval: "0.25s" },
       retry_host_predicate: commented("Applies only to choices of the fallback policy.", [
@@ -94,7 +94,7 @@ function route({ variant }: BootstrapPlan): Tree {
         },
       ]),
       host_selection_retry_max_attempts: commented(
-        "Chances to draw a server that was not tried: with two of three dead, five drew a dead one again in 9 of 100 requests.",
+        "Tries to find a server that has not failed yet. With two of three servers dead, five tries found none in 9 of 100 requests.",
         HOST_DRAWS,
       ),
     }),
@@ -125,7 +125,7 @@ function httpFilters(plan: BootstrapPlan): Tree {
 /** The header that a route adds for the served report, when the report needs a header. */
 function servedHeader(plan: BootstrapPlan): Tree | undefined {
   if (plan.servedReport !== "header") return undefined;
-  return commented("The router adds it before the filters see the response; header_to_metadata takes it away again.", [
+  return commented("The router adds it before the filters see the response; header_to_metadata removes it.", [
     {
       header: { key: UPSTREAM_ADDRESS, value: "%UPSTREAM_REMOTE_ADDRESS%" },
       append_action: "OVERWRITE_IF_EXISTS_OR_ADD",
@@ -151,7 +151,7 @@ function extProc(plan: BootstrapPlan): Tree {
       message_timeout: duplex
         ? commented("No timer runs while the body mode is FULL_DUPLEX_STREAMED.", "300s")
         : commented(
-            "How long the picker may hold a request back; it may ask for more once, up to the maximum.",
+            "How long the picker may hold a request; it may ask once for more time, up to the maximum.",
             "120s",
           ),
       max_message_timeout: duplex ? undefined : "600s",
@@ -159,10 +159,7 @@ function extProc(plan: BootstrapPlan): Tree {
         request_header_mode: "SEND",
         request_body_mode: duplex
           ? "FULL_DUPLEX_STREAMED"
-          : commented(
-              "Envoy keeps the body, so that it is still there when the picker fails and for every retry.",
-              "BUFFERED",
-            ),
+          : commented("Envoy keeps the body for retries, and for the case that the picker fails.", "BUFFERED"),
         request_trailer_mode: duplex ? commented("The duplex body mode demands it.", "SEND") : undefined,
         response_header_mode: "SEND",
         response_body_mode: "FULL_DUPLEX_STREAMED",
@@ -182,12 +179,12 @@ function extProc(plan: BootstrapPlan): Tree {
 
 function failureModeReason({ failOpen, requestBodyMode, variant }: BootstrapPlan): string {
   if (variant !== "override-host")
-    return "Fail-closed in every pool: only the picker knows an address, so there is nothing to fail open to.";
+    return "Fails closed in every pool: without the picker, Envoy has no address of a model server.";
   if (!failOpen) return "FailClose: without the picker a request ends with status_on_error.";
   const until =
     requestBodyMode === "full-duplex"
-      ? "A request with a body that reaches a failing picker ends with status_on_error; outlier detection and health check of the cluster epp bound that time."
-      : "Replies out of order and failures in the response phase are not covered.";
+      ? "A request with a body that reaches a failing picker ends with status_on_error; outlier detection and health check of the cluster epp limit the time of such failures."
+      : "Replies out of order and failures in the response phase still end the request.";
   return `FailOpen: without a picker the fallback policy chooses. ${until}`;
 }
 

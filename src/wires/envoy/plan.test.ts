@@ -80,7 +80,7 @@ describe("what becomes of failureMode (V-6)", () => {
       ]);
     }
     const duplex = planBootstrap({ ...KNOWN_SERVERS, pool: open, requestBodyMode: "full-duplex" });
-    expect(duplex.warnings.join()).toMatch(/fail-open begins once the health check has seen it down/);
+    expect(duplex.warnings.join()).toMatch(/fails open only after the health check reports the picker as down/);
   });
 });
 

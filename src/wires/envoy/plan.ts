@@ -37,7 +37,7 @@ export function planBootstrap(options: BootstrapOptions): BootstrapPlan {
     );
   if (failOpen && requestBodyMode === "full-duplex")
     warnings.push(
-      "with full-duplex bodies, requests that meet a dying picker fail; fail-open begins once the health check has seen it down",
+      "with full-duplex bodies, the requests that a failing picker holds fail; Envoy fails open only after the health check reports the picker as down",
     );
   return {
     ...options,
@@ -68,7 +68,7 @@ function serviceOf(pool: InferencePool): SocketAddress {
   if (picker === undefined) throw says(`it has no ${field}: name the picker's Service there`);
   if (picker.group !== "" || picker.kind !== "Service")
     throw says(
-      `${field} names a ${picker.kind} of group "${picker.group}"; only a Service of the core group can be dialled`,
+      `${field} names a ${picker.kind} of group "${picker.group}"; Envoy can connect only to a Service of the core group`,
     );
   // Only v1alpha2 leaves the port of a Service open.
   const port = pool.group === GROUP.experimental ? effectivePort(picker) : picker.port;

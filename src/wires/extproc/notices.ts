@@ -1,6 +1,6 @@
 /** Faults of proxies that sluice tolerates and reports to the operator. */
 const NOTICES = {
-  "repeated-end": "a proxy sent body messages behind the end of a body; they are ignored",
+  "repeated-end": "a proxy sent body messages after the end of a body; the picker ignores them",
   "streamed-request-body":
     "a proxy sends request bodies in the mode STREAMED, so endpoints are chosen before the model is known; configure FULL_DUPLEX_STREAMED",
 } as const;

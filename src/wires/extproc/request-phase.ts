@@ -237,8 +237,8 @@ function isTunnel(headers: HeaderList): boolean {
 }
 
 /** The value of the destination: one endpoint, or all offered endpoints, primary first, comma-separated (epp-protocol 7). */
-function destinationOf({ endpoints, offered }: Routed, { fallbackMode }: WireOptions): string {
-  let text = endpoints[0]!.hostPort;
+function destinationOf({ endpoints, offered, via }: Routed, { fallbackMode }: WireOptions): string {
+  let text = via ?? endpoints[0]!.hostPort;
   if (fallbackMode !== "list") return text;
   for (let i = 1; i < offered && i < endpoints.length; i++) text += `,${endpoints[i]!.hostPort}`;
   return text;

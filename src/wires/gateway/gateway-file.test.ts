@@ -104,7 +104,10 @@ describe("a gateway.yaml", () => {
     ["picker: {profile: defalt}", "did you mean `default`?"],
     ["paths: {allow: [sleep]}", "must be a path such as /load_lora_adapter"],
     ["retries: {statuses: [200]}", "must be at least 400"],
-    ["log: {requests: {which: off, file: a.log}}", "needs another `which` than off"],
+    [
+      "log: {requests: {which: off, file: a.log}}",
+      "has no effect with `which: off`; set `which` to errors, all or 1/N",
+    ],
     ["listeners: []", "must have at least one listener"],
     ["listeners: [{address: 'a:1', tls: {certificate: a}}]", "listeners[0].tls.key: is missing"],
     ["keys: {jwt: [{issuer: a, audience: a, jwks: 'http://a.b/c'}]}", "http:// is for loopback only"],
@@ -114,6 +117,7 @@ describe("a gateway.yaml", () => {
     ["cors: {origins: [chat.example]}", "must be `*` or an origin"],
     ["servers: {tls: {certificate: a}}", "certificate and key belong together"],
     ["connections: {max: 5, perAddress: 6}", "is more than `max` (5)"],
+    ["streams: {rest: 2s}", "must be at most 1000 ms"],
     ["drain: {timeout: 5}", "expected a duration with a unit"],
   ])("%s is refused", (text, problem) => {
     expect(() => fileOf(text)).toThrow(problem);

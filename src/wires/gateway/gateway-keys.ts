@@ -28,6 +28,7 @@ export const GATEWAY_KEYS = {
     flag: "--server-tls or --server-ca or --server-name or --server-cert or --server-key",
     change: "restart",
   },
+  "streams.rest": { flag: "--stream-rest", change: "restart" },
   "drain.timeout": { flag: "--drain-timeout", change: "now" },
   "admin.address": { flag: "--admin", change: "restart" },
   "admin.prometheus": { flag: "--prometheus", change: "restart" },

@@ -45,6 +45,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** Milliseconds of `ProxyTimers.streamRest`. */
+  readonly streamRest?: number | undefined;
   /** The address of a Prometheus, for longer spans on the page; absent = none. */
   readonly prometheus?: string | undefined;
   /** Milliseconds after the signal to end in which the gateway, no longer ready, still takes requests; default 0. */
@@ -91,7 +93,7 @@ export function gatewayOptions(
   if (every === undefined && log.requests.file !== "-")
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--request-log-file needs another --request-log than off: errors, all or 1/N",
+      "--request-log-file has no effect with --request-log off; give --request-log errors, all or 1/N",
     );
   if (connections.perAddress !== undefined && connections.perAddress > connections.max)
     throw new SluiceError(
@@ -112,6 +114,7 @@ export function gatewayOptions(
     clients: { connections: connections.max, connectionsPerAddress: connections.perAddress },
     keys: settings.keys,
     limits: limitsOf(settings, file),
+    streamRest: settings.streams.rest,
     drainTimeout: settings.drain.timeout,
     admin: admin.address,
     debugOpen: admin.open,

@@ -8,10 +8,11 @@ import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
-import { DEFAULT_LIMITS } from "../proxy/options.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
+import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "./request-log-which.ts";
 import { serversSchema } from "./server-tls-settings.ts";
 
@@ -69,6 +70,15 @@ const connections = section({
     context.addIssue({ code: "custom", path: ["perAddress"], message: `is more than \`max\` (${max})` });
 });
 
+const streams = section({
+  rest: duration()
+    .pipe(z.number().max(LONGEST_STREAM_REST, `must be at most ${LONGEST_STREAM_REST} ms`))
+    .prefault(`${DEFAULT_TIMERS.streamRest}ms`)
+    .describe(
+      "While 16 or more event streams run, chunks that follow within this time may leave together; 0s = never.",
+    ),
+});
+
 const drain = section({
   timeout: duration()
     .prefault("0s")
@@ -115,7 +125,11 @@ const resources = section({
     .optional()
     .describe("The folder of manifests of InferencePool, InferenceModel and the like; watched for changes."),
   poolName: z.string().min(1).optional().describe("The name of the InferencePool; required if there are several."),
-  poolNamespace: z.string().min(1).optional().describe("The namespace of the pool, and of manifests that name none."),
+  poolNamespace: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The namespace of the pool, and of manifests without a namespace."),
   modelMatching: z
     .enum(MODEL_MATCHING)
     .default("auto")
@@ -131,7 +145,7 @@ const resources = section({
   legacyCriticality: z
     .boolean()
     .default(false)
-    .describe("Shed requests of Standard criticality as early as Sheddable ones, as v0.3 did."),
+    .describe("Refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did."),
 }).superRefine(({ folder, ...rest }, context) => {
   if (folder !== undefined) return;
   const isIdle = { modelMatching: "auto", standardShedAt: STANDARD_SHED_AT, legacyCriticality: false } as const;
@@ -150,7 +164,7 @@ const paths = section({
     .array(z.string().refine(isAllowable, "must be a path such as /load_lora_adapter, or a prefix that ends in /*"))
     .max(MAX_PATHS)
     .default([])
-    .describe("Dangerous: pass requests to these paths of administration too."),
+    .describe("Dangerous: also pass requests to these paths of administration."),
 });
 
 const bodies = section({
@@ -177,11 +191,17 @@ const requests = section({
     .string()
     .refine((text) => requestLogEvery(text) !== "wrong", WHICH_REQUESTS)
     .default("errors")
-    .describe("The requests that get a line each: off, errors, all, or 1/N."),
+    .describe(
+      "The requests that get a log line: off, errors, all, or 1/N (all errors, and one in N of the other requests).",
+    ),
   file: z.string().min(1).default("-").describe("The file for the log of requests; - = stdout."),
 }).superRefine(({ which, file }, context) => {
   if (which === "off" && file !== "-")
-    context.addIssue({ code: "custom", path: ["file"], message: "needs another `which` than off" });
+    context.addIssue({
+      code: "custom",
+      path: ["file"],
+      message: "has no effect with `which: off`; set `which` to errors, all or 1/N",
+    });
 });
 
 const log = section({
@@ -213,12 +233,17 @@ export const gatewaySettings = z.strictObject({
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
   cors: corsSchema.optional().describe("Which pages of other origins may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),
+  streams: streams.prefault({}).describe("How event streams pass."),
   drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),
   endpoints: endpointsSettings.optional().describe("The model servers: one of file, list, dns and slurm."),
   picker: picker.prefault({}).describe("How an endpoint is chosen: at most one of configFile, profile and config."),
-  objectives: objectives.default({}).describe("The priority of each objective by name; below 0 = can be shed."),
+  objectives: objectives
+    .default({})
+    .describe(
+      "The priority of each objective by name. A saturated pool refuses requests of a priority below 0, unless flow control is on.",
+    ),
   resources: resources.prefault({}).describe("API objects of Kubernetes, from files."),
   retries: retries.prefault({}).describe("Attempts after the first one."),
   paths: paths.prefault({}).describe("Paths that reach model servers."),

@@ -200,6 +200,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       serverTls: certificates.servers,
       cors: options.cors,
       ...(options.clients && { limits: options.clients }),
+      ...(options.streamRest !== undefined && { timers: { streamRest: options.streamRest } }),
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
@@ -284,7 +285,7 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
       else
         log.warn(
           { endpoint: id, problem },
-          "the endpoint does not list its models; its last list counts, or without one it gets requests for every model",
+          "the endpoint does not list its models; its last list stays in force; without a list, the endpoint gets requests for every model",
         );
     },
   });

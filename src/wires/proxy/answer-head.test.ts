@@ -65,7 +65,7 @@ describe("the head of an answer", () => {
     ["x a", "1"],
     ["", "1"],
   ])("has no header that would add a line: %j: %j", (name, value) => {
-    expect(() => flatHead(200, [name, value], FRAME)).toThrow("is no legal HTTP");
-    expect(() => listedHead(200, HeaderList.of([[name, value]]), FRAME)).toThrow("is no legal HTTP");
+    expect(() => flatHead(200, [name, value], FRAME)).toThrow("is not valid HTTP");
+    expect(() => listedHead(200, HeaderList.of([[name, value]]), FRAME)).toThrow("is not valid HTTP");
   });
 });

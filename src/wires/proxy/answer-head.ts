@@ -38,14 +38,14 @@ export interface AnswerHead {
   readonly closeDelimited: boolean;
 }
 
-/** The head of an answer with headers of a list. @throws Error for a header that is no legal HTTP */
+/** The head of an answer with headers of a list. @throws Error for a header that is not valid HTTP */
 export function listedHead(status: number, headers: HeaderList, frame: AnswerFrame): AnswerHead {
   const lines: Lines = { text: "", measured: false, dated: false };
   for (let i = 0; i < headers.length; i++) add(lines, headers.keys[i]!, headers.values[i]!);
   return framed(status, lines, frame);
 }
 
-/** The head of an answer. @param headers name, value, name, value @throws Error for a header that is no legal HTTP */
+/** The head of an answer. @param headers name, value, name, value @throws Error for a header that is not valid HTTP */
 export function flatHead(status: number, headers: readonly string[], frame: AnswerFrame): AnswerHead {
   const lines: Lines = { text: "", measured: false, dated: false };
   for (let i = 0; i < headers.length; i += 2) add(lines, headers[i]!, headers[i + 1]!);
@@ -53,8 +53,8 @@ export function flatHead(status: number, headers: readonly string[], frame: Answ
 }
 
 function add(lines: Lines, name: string, value: string): void {
-  if (!NAME.test(name)) throw new Error(`the name of the header ${JSON.stringify(name)} is no legal HTTP`);
-  if (NO_VALUE.test(value)) throw new Error(`the value of the header ${name} is no legal HTTP`);
+  if (!NAME.test(name)) throw new Error(`the name of the header ${JSON.stringify(name)} is not valid HTTP`);
+  if (NO_VALUE.test(value)) throw new Error(`the value of the header ${name} is not valid HTTP`);
   if (name.length === 14 && name.toLowerCase() === "content-length") lines.measured = true;
   else if (name.length === 4 && name.toLowerCase() === "date") lines.dated = true;
   lines.text += `${name}: ${value}\r\n`;

@@ -57,6 +57,15 @@ export class Attempt implements UpstreamHandler {
     this.#controller?.resume();
   }
 
+  /** Stops reading behind the present piece of the answer, until `wake`. */
+  rest(): void {
+    this.#controller?.rest();
+  }
+
+  wake(): void {
+    this.#controller?.wake();
+  }
+
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller;
     if (!this.#live) controller.abort(GIVEN_UP);

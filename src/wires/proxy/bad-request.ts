@@ -34,5 +34,5 @@ export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of t
 export const EXPECTATION_UNKNOWN = new BadRequest(
   417,
   "bad-request",
-  "the gateway supports no expectation but 100-continue; remove the header Expect",
+  "the gateway supports only the expectation 100-continue; remove the header Expect",
 );

@@ -257,7 +257,7 @@ describe("the ends of a connection", () => {
     expect(client.text()).toMatch(/ok$/);
   });
 
-  it("a plugin's header that is no legal HTTP becomes a 500, and the connection goes on", async () => {
+  it("a plugin's header that is not valid HTTP becomes a 500, and the connection goes on", async () => {
     const model = await harness.model(echo);
     let broken = true;
     await harness.start(

@@ -13,6 +13,7 @@ import { BACKOFF } from "./options.ts";
 import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
+import type { StreamRest } from "./stream-rests.ts";
 import { UploadPace } from "./upload-pace.ts";
 import type { UpstreamRequest } from "./upstream/transport.ts";
 
@@ -58,6 +59,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #pace: UploadPace | undefined;
   #forwarded: UpstreamRequest | undefined;
   #replayable = false;
+  /** As `Routed.via`. */
+  #via: string | undefined;
   /** Number of endpoints in the decision after the first. */
   #others = 0;
   /** Plugins set headers of the forwarded request, so a fault in it may be theirs. */
@@ -67,7 +70,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   /** The answer to a request that breaks HTTP or stalls, once it is decided. */
   ownAnswer: BadRequest | undefined;
   #attempt: Attempt | undefined;
-  #eventStream = false;
+  /** Of an event stream. */
+  #rest: StreamRest | undefined;
   /** The exchange has received the end of the answer. */
   #told = false;
   /** The last bytes of the answer that went to the client; they show whether an event is complete. */
@@ -197,7 +201,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   requestSent(): void {
-    // Neither the driver nor the transport needs the body now, so its bytes are free while the driver waits for the answer.
+    // Nobody needs the body now, so its bytes are free while the driver waits for the answer.
     if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 
@@ -210,14 +214,18 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   answerChunk(chunk: Buffer): void {
-    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
+    const now = this.#in(0);
+    this.#client.deadline = now + this.#services.timers.responseIdle;
     if (this.#told) return;
     try {
       const out = this.#exchange!.responseBody(chunk, false);
       if (out.length === 0) return;
       this.#tail = out;
-      if (this.#client.write(out)) return;
-      this.#client.deadline = this.#in(this.#services.timers.clientStalled);
+      if (this.#client.write(out)) {
+        this.#rest?.passed(now);
+        return;
+      }
+      this.#client.deadline = now + this.#services.timers.clientStalled;
       this.#attempt!.pause();
     } catch (error) {
       this.#failed(error);
@@ -252,7 +260,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const bodyless = this.#head.method === "HEAD" || status === 204 || status === 304 || head.contentLength === 0;
     this.#phase = "answering";
     this.#client.deadline = this.#in(this.#services.timers.responseIdle);
-    this.#eventStream = head.eventStream;
+    if (head.eventStream) this.#rest = this.#services.rests.open(this.#attempt!);
     this.#forwarded = undefined;
     this.#exchange!.releaseBody();
     this.#told = bodyless;
@@ -285,7 +293,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     }
     this.#services.metrics?.interrupted();
     this.#close("interrupted");
-    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail, apiShapeOf(this.#head.path)));
+    if (this.#rest !== undefined) this.#client.write(lastEvent(this.#tail, detail, apiShapeOf(this.#head.path)));
     this.#client.cut();
   }
 
@@ -298,7 +306,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   attemptOver(endpoint: Endpoint): void {
-    this.#services.pools.release(endpoint);
+    this.#services.pools.release(this.#serverOf(endpoint));
+  }
+
+  /** The server that gets the requests for an endpoint. */
+  #serverOf(endpoint: Endpoint): Pick<Endpoint, "hostPort" | "scheme"> {
+    return this.#via === undefined ? endpoint : { hostPort: this.#via, scheme: endpoint.scheme };
   }
 
   /** Opens the exchange with the head; a request without a body is decided at once. */
@@ -365,6 +378,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#changedByPlugins = decision.headers !== undefined;
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
     this.#others = decision.endpoints.length - 1;
+    this.#via = decision.via;
     this.#send(decision.endpoints[0]!);
     // A long body that is sent once is released later, in `requestSent`.
     if (!this.#replayable && this.#forwarded !== undefined && this.#phase === "waiting") {
@@ -381,7 +395,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const request = this.#forwarded!;
     // The transport keeps no body that it has sent.
     if ((!this.#mayRetry() || this.retries >= this.#others) && isLong(request)) this.#forwarded = undefined;
-    pools.dispatch(endpoint, request, this.#attempt);
+    pools.dispatch(this.#serverOf(endpoint), request, this.#attempt);
   }
 
   #mayRetry(): boolean {
@@ -435,6 +449,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #close(cause: EndCause, rejection?: Rejection): void {
     if (this.#phase === "done") return;
     this.#phase = "done";
+    this.#rest?.end();
     this.#forwarded = undefined;
     this.#attempt?.cancel();
     this.#attempt = undefined;

@@ -37,6 +37,8 @@ export interface ProxyLimits {
   readonly streams: number;
   /** Requests of one connection that wait behind the current one. With more, the proxy cuts the connection. */
   readonly pipelined: number;
+  /** From this number of event streams under way on, fast ones rest (`ProxyTimers.streamRest`). */
+  readonly restlessStreams: number;
   /** Endpoints with open connections. Above it, the proxy closes idle connections, the least recently used first. */
   readonly upstreamPools: number;
 }
@@ -51,6 +53,7 @@ export const DEFAULT_LIMITS: ProxyLimits = {
   connections: 10_000,
   streams: 100,
   pipelined: 64,
+  restlessStreams: 16,
   upstreamPools: 1024,
 };
 
@@ -68,6 +71,11 @@ export interface ProxyTimers {
   readonly firstByte: number;
   /** Time without a byte of the answer in either direction; then the proxy cuts both sides. */
   readonly responseIdle: number;
+  /**
+   * Time for which the next chunk of a fast event stream may wait while many streams are under way, so that several chunks leave
+   * together; 0 = never.
+   */
+  readonly streamRest: number;
   /** Time in which a client reads nothing of its answer that waits; then the proxy cuts the answer and frees the endpoint. */
   readonly clientStalled: number;
   /** Idle time of a client connection between requests. */
@@ -85,6 +93,7 @@ export const DEFAULT_TIMERS: ProxyTimers = {
   connect: 2_000,
   firstByte: 0,
   responseIdle: 3_600_000,
+  streamRest: 10,
   clientStalled: 300_000,
   clientKeepAlive: 75_000,
   upstreamKeepAlive: 60_000,

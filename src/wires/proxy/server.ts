@@ -5,6 +5,7 @@ import { Deadlines, sweepInterval } from "./deadlines.ts";
 import type { Listener } from "./listener.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
 import type { ProxyServices } from "./services.ts";
+import { StreamRests } from "./stream-rests.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
 /** The settings that can change while the proxy runs. */
@@ -75,6 +76,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     pools,
     deadlines,
     beginnings,
+    rests: new StreamRests(clock, timers.streamRest, limits.restlessStreams),
     draining: false,
   };
 

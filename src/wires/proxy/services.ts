@@ -7,6 +7,7 @@ import type { Deadlines } from "./deadlines.ts";
 import type { OwnAnswer } from "./local-answer.ts";
 import type { Authenticate, ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
+import type { StreamRests } from "./stream-rests.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
 /** The objects that all requests of one proxy share. */
@@ -29,6 +30,7 @@ export interface ProxyServices {
   readonly pools: UpstreamPools;
   readonly deadlines: Deadlines;
   readonly beginnings: BeginQueue;
+  readonly rests: StreamRests;
   /** Every answer closes its connection. */
   draining: boolean;
 }

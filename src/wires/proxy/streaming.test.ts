@@ -4,6 +4,7 @@ import { loopbackEndpoint } from "../../../test/support/fake-exchange.ts";
 import { answerBytes, chunkBytes, type RawClient } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { get, ProxyHarness, post } from "../../../test/support/proxy-harness.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {
@@ -49,6 +50,47 @@ describe("D-51: an answer passes as it comes", () => {
     await seen(client, "0\r\n\r\n");
     expect(harness.exchange.ends).toEqual(["complete"]);
     expect(client.closed()).toBe(false);
+  });
+
+  it("the events of a fast stream of a busy gateway come together after a rest", async () => {
+    const clock = new VirtualClock();
+    // The clock stands still but where the test moves it; requests begin in their own time.
+    const soon = {
+      now: () => clock.now(),
+      wall: () => clock.wall(),
+      after: clock.after.bind(clock),
+      soon: setImmediate,
+    };
+    const model = await harness.model(() => {});
+    await harness.start(
+      { endpoints: [model.endpoint] },
+      { clock: soon, limits: { restlessStreams: 1 }, timers: { streamRest: 10 } },
+    );
+    const client = await harness.client();
+    client.send(post("body", ""));
+    await poll("the request arrives", () => model.requests.length === 1);
+    const server = model.requests[0]!.socket;
+    server.write(SSE);
+    for (let n = 0; n < 2; n++) {
+      server.write(chunkBytes(event(n)));
+      await seen(client, chunkBytes(event(n)));
+    }
+    const before = client.text();
+    for (let n = 2; n < 5; n++) {
+      server.write(chunkBytes(event(n)));
+      // Another request passes, so the process has turned.
+      const other = await harness.client();
+      other.send(post("other", ""));
+      await poll("another request", () => model.requests.length === n);
+    }
+    expect(client.text()).toBe(before);
+    clock.advance(10);
+    const all = event(2) + event(3) + event(4);
+    await seen(client, chunkBytes(all));
+    server.write("0\r\n\r\n");
+    clock.advance(10);
+    await seen(client, "0\r\n\r\n");
+    expect(harness.exchanges[0]!.ends).toEqual(["complete"]);
   });
 
   it("pieces of a body with a length, too", async () => {

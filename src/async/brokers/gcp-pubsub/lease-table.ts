@@ -32,7 +32,7 @@ export interface LeasedMessage {
 export function readLeasedMessage(queue: QueueSettings, received: Received, id: string): LeasedMessage {
   const message = received.message;
   const data = bytesOf(message?.data);
-  if (!isUtf8(data)) throw new UnreadableMessage("the message is no UTF-8 text");
+  if (!isUtf8(data)) throw new UnreadableMessage("the message is not UTF-8 text");
   const messageId = message?.messageId ?? "";
   const bare = parseBareRequest(data.toString("utf8"), message?.attributes ?? {}, {
     // 0 without a dead-letter policy: then the service counts no deliveries.

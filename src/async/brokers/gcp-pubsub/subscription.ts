@@ -243,7 +243,11 @@ export class Subscription {
     if (!info.enableExactlyOnceDelivery) lacks.push("exactly-once delivery (lost leases go unnoticed)");
     if (!info.retryPolicy) lacks.push("a retry policy (retries come back at once)");
     if (!info.deadLetterPolicy) lacks.push("a dead-letter topic (each redelivery counts as a new request)");
-    if (lacks.length > 0) this.#deps.log.warn({ queue: this.queue.name, lacks }, "the subscription should have more");
+    if (lacks.length > 0)
+      this.#deps.log.warn(
+        { queue: this.queue.name, lacks },
+        "the subscription lacks settings that the dispatcher needs to work well",
+      );
   }
 
   #inBackground(work: Promise<unknown>): void {

@@ -126,7 +126,11 @@ describe("A-30: envelopes of the three kinds", () => {
     ["null data", '{"request_kind":"redis","data":null}', /^data is missing/],
     ["empty data", '{"request_kind":"redis","data":{}}', /^data is missing/],
     ["listed data", '{"request_kind":"redis","data":[1]}', /^data is missing/],
-    ["a text as routing", '{"internal":"x","request_kind":"redis","data":{"id":"a"}}', /^internal is no JSON object$/],
+    [
+      "a text as routing",
+      '{"internal":"x","request_kind":"redis","data":{"id":"a"}}',
+      /^internal is not a JSON object$/,
+    ],
   ])("%s is no envelope", (_name, text, problem) => {
     expect(failure(text).message).toMatch(problem);
   });
@@ -137,8 +141,8 @@ describe("A-30: envelopes of the three kinds", () => {
     ['"deadline":1e400', "deadline is no whole number"],
     ['"deadline":1e19', "deadline is no whole number"],
     ['"created":"now"', "created is no whole number"],
-    ['"payload":[]', "payload is no JSON object"],
-    ['"payload":"text"', "payload is no JSON object"],
+    ['"payload":[]', "payload is not a JSON object"],
+    ['"payload":"text"', "payload is not a JSON object"],
     ['"endpoint":5', "endpoint is no text"],
     ['"metadata":{"a":1}', "metadata.a is no text"],
     ['"headers":["a"]', "headers is no JSON object"],

@@ -36,8 +36,8 @@ export function parseEnvelope(text: string): Message {
       known,
     );
   if (!isObject(data) || Object.keys(data).length === 0)
-    throw new UnreadableMessage("data is missing or no JSON object", known);
-  if (!isObject(internal)) throw new UnreadableMessage("internal is no JSON object", known);
+    throw new UnreadableMessage("data is missing or not a JSON object", known);
+  if (!isObject(internal)) throw new UnreadableMessage("internal is not a JSON object", known);
   const range = memberRanges(text).get("data")!;
   const dataText = text.slice(range.start, range.end);
   try {

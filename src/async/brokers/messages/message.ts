@@ -59,7 +59,7 @@ export interface ResultMessage {
   /** Empty = none. */
   readonly errorCode: ErrorCode | "";
   readonly errorMessage: string;
-  /** Content type of the answer; written only when the payload is no UTF-8 text. */
+  /** Content type of the answer; written only when the payload is not UTF-8 text. */
   readonly contentType: string;
   /** A process wrote the result of a message that the store had lost; absent = no. */
   readonly recovered?: boolean;

@@ -39,7 +39,7 @@ export function readRequest(text: string, value: Readonly<Record<string, unknown
   const id = textField(value, "id", "");
   const payload = value["payload"];
   if (payload !== undefined && payload !== null && !isObject(payload))
-    throw new UnreadableMessage("payload is no JSON object", { id });
+    throw new UnreadableMessage("payload is not a JSON object", { id });
   const range = isObject(payload) ? memberRanges(text).get("payload") : undefined;
   return {
     id,

@@ -38,7 +38,7 @@ describe("A-33: the JSON of a result", () => {
   });
 });
 
-describe("A-36: a body that is no UTF-8", () => {
+describe("A-36: a body that is not UTF-8", () => {
   it("goes as base64 with its content type and comes back whole", () => {
     const payload = Buffer.from([0xff, 0x00, 0xfe, 0x80]);
     const text = encodeResult({ ...HTTP, payload, contentType: "audio/wav" });
@@ -68,8 +68,8 @@ describe("reading a result", () => {
   });
 
   it.each([
-    ["", "result is no JSON"],
-    ["{", "result is no JSON"],
+    ["", "result is not JSON"],
+    ["{", "result is not JSON"],
     ["null", "result missing 'id' field"],
     ["[]", "result missing 'id' field"],
     ["{}", "result missing 'id' field"],

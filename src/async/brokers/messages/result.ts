@@ -40,7 +40,7 @@ export function parseResult(text: string): ResultMessage {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new SluiceError("RESULT_INVALID", "result is no JSON", { cause });
+    throw new SluiceError("RESULT_INVALID", "result is not JSON", { cause });
   }
   if (!isObject(value) || typeof value["id"] !== "string" || value["id"] === "")
     throw new SluiceError("RESULT_INVALID", "result missing 'id' field");

@@ -124,7 +124,7 @@ function isFresh(db: DatabaseSync, path: string): boolean {
   if (version > VERSION)
     throw new SluiceError(
       "QUEUE_FILE_NEWER",
-      `queue file ${path} has schema version ${version}, this program knows up to ${VERSION}: use the newer program, or another file`,
+      `queue file ${path} has schema version ${version}, this version of sluice reads up to ${VERSION}: use the newer program, or another file`,
     );
   return false;
 }

@@ -140,8 +140,7 @@ export async function redisConnectionOf(
   for (const which of ["ca", "cert", "key"] as const)
     if (paths[which] !== undefined && !secure)
       findings.refuse(document, [TLS_FIELD[which]], "needs TLS: use a rediss:// url");
-  if (url === undefined)
-    findings.refuse(document, ["url"], "is missing, and the environment has no REDIS_URL to take instead");
+  if (url === undefined) findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));
   const tls = await readTlsFiles(
     { ca: absolute(paths.ca), cert: absolute(paths.cert), key: absolute(paths.key) },
@@ -159,7 +158,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
       findings.warn(
         document,
         ["url"],
-        `${whose}options of another client have no effect: ${[...new Set(ignored)].join(", ")}`,
+        `${whose}these options have no effect, because the Redis client of Sluice does not have them: ${[...new Set(ignored)].join(", ")}`,
       );
     return tls;
   } catch (error) {

@@ -528,9 +528,7 @@ describe("the Redis server (A-41)", () => {
           "queues: [{queue_name: q, igw_base_url: 'http://g'}]",
           redisUrl === undefined ? {} : { redisUrl },
         ),
-      ).toBe(
-        "invalid configuration: t.yaml:1:1: url: is missing, and the environment has no REDIS_URL to take instead",
-      );
+      ).toBe("invalid configuration: t.yaml:1:1: url: is missing, and the environment variable REDIS_URL, too");
   });
 
   it.each([
@@ -538,7 +536,7 @@ describe("the Redis server (A-41)", () => {
     ["http://:hunter2@h", "it must begin with redis:// or rediss://"],
     ["redis://u:hunter2@h/first", 'the database must be a number, not "first"'],
     ["redis://:hunter2%zz@h", "user or password is not percent-encoded properly"],
-    ["redis://h:port", "it is no URL"],
+    ["redis://h:port", "it is not a URL"],
   ])("%s is refused, without its password", async (text, problem) => {
     const message = await failure("redis-sortedset", withUrl(text));
     expect(message).toMatch(/^invalid configuration: t\.yaml:2:2: url: Redis URL /);
@@ -556,7 +554,9 @@ describe("the Redis server (A-41)", () => {
       "redis-sortedset",
       withUrl("redis://h?pool_size=5&db=1&pool_size=6&read_timeout=3s"),
     );
-    expect(warnings).toEqual(["t.yaml:2:2: url: options of another client have no effect: pool_size, read_timeout"]);
+    expect(warnings).toEqual([
+      "t.yaml:2:2: url: these options have no effect, because the Redis client of Sluice does not have them: pool_size, read_timeout",
+    ]);
   });
 });
 
@@ -629,7 +629,7 @@ describe("the database of sqlite", () => {
     );
     mkdirSync(join(folder, "folder"));
     expect(await failure("sqlite", at("folder"))).toBe(
-      `invalid configuration: t.yaml:1:1: path: ${join(folder, "folder")} is a folder; name a file, such as queue.db in it`,
+      `invalid configuration: t.yaml:1:1: path: ${join(folder, "folder")} is a folder; name a file in it, such as queue.db`,
     );
     expect((await read("sqlite", at("folder/q.db"))).path).toBe(join(folder, "folder", "q.db"));
   });

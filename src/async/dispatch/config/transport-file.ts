@@ -111,8 +111,8 @@ class TransportReader {
       this.#findings.warn(
         this.#document,
         ["retry_queue_name"],
-        `${SHARED_RETRIES} is also the default of redis-sortedset: a deployment of that on the same server would take ` +
-          "these retries for its own; name another queue",
+        `${SHARED_RETRIES} is also the default of redis-sortedset: a dispatcher of redis-sortedset on the same server would take ` +
+          "these retries; name another queue",
       );
     return {
       transport: "redis-pubsub",
@@ -145,7 +145,7 @@ class TransportReader {
     const queues = this.#queues(entry.queues, "queues", "queue_name");
     if (!(await isFolder(dirname(path))))
       this.#refuse(["path"], `there is no folder ${dirname(path)} for the database; create the folder first`);
-    else if (await isFolder(path)) this.#refuse(["path"], `${path} is a folder; name a file, such as queue.db in it`);
+    else if (await isFolder(path)) this.#refuse(["path"], `${path} is a folder; name a file in it, such as queue.db`);
     return {
       transport: "sqlite",
       path,

@@ -131,8 +131,8 @@ class OutboundHeaders {
     const key = name.toLowerCase();
     const legal = legalValue(value);
     if (HOP_BY_HOP_HEADERS.has(key)) this.#drop(name, "belongs to the connection");
-    else if (OWN_HEADERS.has(key)) this.#drop(name, "is not the message's to set");
-    else if (!TOKEN.test(key)) this.#drop(name, "is no header name");
+    else if (OWN_HEADERS.has(key)) this.#drop(name, "cannot come from a message");
+    else if (!TOKEN.test(key)) this.#drop(name, "is not a header name");
     else if (legal === undefined) this.#drop(name, "has a value with control characters");
     else this.#values.set(key, legal);
   }

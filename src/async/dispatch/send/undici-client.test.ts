@@ -149,7 +149,7 @@ describe("A-77: answers", () => {
     );
   });
 
-  it("A-36: a body that is no UTF-8 stays what it is", async () => {
+  it("A-36: a body that is not UTF-8 stays what it is", async () => {
     const bytes = Buffer.from([0xff, 0x00, 0xfe, 0x0a]);
     const server = await serve((_request, response) => {
       response.writeHead(200, { "content-type": "audio/wav" }).end(bytes);

@@ -56,13 +56,13 @@ describe("instant queries", () => {
 
   it.each([
     [success({ resultType: "scalar", result: [1, "1"] }), /the answer is a scalar, not a vector/],
-    [success({ resultType: "vector", result: [{ metric: {}, histogram: [1, {}] }] }), /no single number/],
+    [success({ resultType: "vector", result: [{ metric: {}, histogram: [1, {}] }] }), /not a single number/],
     [success({ resultType: "vector", result: [{ metric: {}, value: [1, "one"] }] }), /cannot be read/],
     [success({ resultType: "vector" }), /no list of samples/],
     [body('{"status":"error","error":"multiple matches for labels"}', 422), /HTTP 422: multiple matches for labels/],
     [body("oh no", 500), /HTTP 500: the answer is not JSON/],
     [body("", 200), /not JSON/],
-    [body("null"), /no success/],
+    [body("null"), /does not report success/],
     [{ ...body("", 302), headers: { location: "http://127.0.0.1:1/" } }, /HTTP 302/],
     [body(`{"status":"success","data":"${"x".repeat(5 << 20)}"}`), /more than 4194304 bytes/],
     ["cut" as const, /127\.0\.0\.1:\d+\/: ./],

@@ -33,7 +33,8 @@ export function parseInstantVector(body: Uint8Array): InstantVector {
     throw unreadable("the answer is not JSON");
   }
   const { status, error, data, warnings } = fields(answer);
-  if (status !== "success") throw unreadable(typeof error === "string" ? oneLine(error) : "the answer is no success");
+  if (status !== "success")
+    throw unreadable(typeof error === "string" ? oneLine(error) : "the answer does not report success");
   const { resultType, result } = fields(data);
   if (resultType !== "vector")
     throw unreadable(
@@ -43,7 +44,7 @@ export function parseInstantVector(body: Uint8Array): InstantVector {
   let evaluatedAt: number | undefined;
   const samples = result.map((entry: unknown): MetricSample => {
     const { metric, value } = fields(entry);
-    if (!Array.isArray(value)) throw unreadable("a sample is no single number, perhaps a histogram");
+    if (!Array.isArray(value)) throw unreadable("a sample is not a single number; is the metric a histogram?");
     const [time, text] = value as readonly unknown[];
     const number = numberOf(text);
     if (typeof time !== "number" || number === undefined) throw unreadable("a sample cannot be read");

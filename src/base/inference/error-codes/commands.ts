@@ -157,8 +157,8 @@ export const COMMAND_ERRORS = {
   },
   TRACE_INPUT: {
     exit: 2,
-    cause: "The file of --trace has no format that is known, or no row that can be played.",
-    remedy: "Give a trace in one of the formats that the message names, or correct what it says about the first row.",
+    cause: "Sluice does not know the format of the trace, or can play none of its rows.",
+    remedy: "Give a trace in one of the formats that the message names, or correct the first row as the message says.",
   },
   DEMO_SERVER: {
     exit: 1,

@@ -12,6 +12,11 @@ export const PICKER_ERRORS = {
     cause: "A plugin cannot be made from its parameters.",
     remedy: "Correct the parameters, or the function of the plugin that the message names.",
   },
+  KV_EVENTS_CLIENT_MISSING: {
+    exit: 1,
+    cause: "The package that receives KV-cache events is not installed.",
+    remedy: "Run npm install zeromq@6.",
+  },
   PLUGIN_TYPE_TAKEN: {
     exit: 1,
     cause: "Two plugins, gates or metric sources use the same type name.",
@@ -139,6 +144,11 @@ export const PICKER_ERRORS = {
     cause: "Too many requests wait for producers, so this decision was made without their data.",
     remedy: "Make the producers faster, or add replicas.",
   },
+  BURST_FULL: {
+    exit: 1,
+    cause: "A window of burst-prefix-cache-producer has its most requests, so this request did not wait for others.",
+    remedy: "Raise maxBatchSize, or shorten windowDurationMs.",
+  },
   PREPARE_ABORTED: {
     exit: 1,
     cause: "The request ended while a producer prepared data for it.",
@@ -168,6 +178,32 @@ export const PICKER_ERRORS = {
     exit: 1,
     cause: "Too many bytes of prompts wait for the render server.",
     remedy: "Give the render server more capacity, or add replicas of the picker.",
+  },
+  TOKENIZER_MODEL: {
+    exit: 1,
+    cause: "No tokenizer is known for the model of a request, so its decision was made without tokens.",
+    remedy:
+      "Name the file in modelTokenizerMap, put it into autoDiscoveryDir, or set modelName where one model serves all.",
+  },
+  TOKENIZER_FILE: {
+    exit: 1,
+    cause: "The files of a model's tokenizer cannot be used.",
+    remedy: "Correct the file that the message names. Sluice tries again after a minute.",
+  },
+  TOKENIZER_REQUEST: {
+    exit: 1,
+    cause: "The prompt of a request cannot be turned into tokens, so its decision was made without them.",
+    remedy: "Check whether the model server accepts the request. If it does, the message says what Sluice lacks.",
+  },
+  TOKENIZER_LIMIT: {
+    exit: 1,
+    cause: "Too many or too long prompts wait for tokenizers, so this decision was made without tokens.",
+    remedy: "Raise workersCount, or add replicas of the picker.",
+  },
+  TOKENIZER_FAILED: {
+    exit: 1,
+    cause: "The worker thread of a tokenizer ended or hung. It was replaced.",
+    remedy: "Check tokenizer.json and the chat template of the model that the message names.",
   },
   TOO_MANY_SUBSCRIBERS: {
     exit: 1,

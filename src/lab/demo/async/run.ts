@@ -56,8 +56,8 @@ const ACTS: readonly ActPlan[] = [
     title: (count, slots) =>
       `2 of 3: the same traffic, and ${count} long requests in a queue behind a gate.
   N = ${slots} slots x (D - B) more may start: D are free, B = ${BASELINE} stay free.
-  Near the end the dispatcher is killed; what it had under way comes back when
-  its leases run out.`,
+  Near the end the demo kills the dispatcher; its requests return to the queue when
+  their leases expire.`,
     backlog: { gated: true, kill: true },
   },
   {

@@ -32,7 +32,7 @@ const MAX_TOKENS = 120_000;
 export const AGENTS: WorkloadDefinition = {
   name: "agents",
   about:
-    "agents that call tools, whose prompts grow from 7,000 up to 120,000 tokens: shows which policy finds the server of a session again",
+    "agents that call tools, whose prompts grow from 7,000 up to 120,000 tokens: shows which policy keeps a session on its server",
   rates: [0.5, 1, 2],
   rateUnit: "sessions/s",
   servers: 8,

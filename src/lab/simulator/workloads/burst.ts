@@ -10,7 +10,7 @@ const TENANTS = 4;
 export const BURST: WorkloadDefinition = {
   name: "burst",
   about:
-    "that many chats of four tenants in one moment, nothing before and after: shows how far a burst exceeds what the servers should hold",
+    "chats of four tenants, all in one moment: shows how many requests above their limit the servers get in a burst",
   rates: [200, 400, 800],
   rateUnit: "requests at once",
   servers: 8,

@@ -26,7 +26,7 @@ const READING_MS = 1000;
 export const CONVERSATIONS: WorkloadDefinition = {
   name: "conversations",
   about:
-    "sessions with turns, pauses and lengths as in the trace published with Mooncake: shows which policy finds the server of a dialogue again",
+    "sessions with turns, pauses and lengths as in the trace published with Mooncake: shows which policy keeps a dialogue on its server",
   rates: [0.5, 1, 2, 4, 8],
   rateUnit: "sessions/s",
   servers: 8,

@@ -13,7 +13,7 @@ const TENANTS = 2;
 export const DISAGGREGATED: WorkloadDefinition = {
   name: "disaggregated",
   about:
-    "new questions of 3,000 tokens from two tenants for four servers that compute prompts and four that generate: shows whether the fuller stage counts",
+    "new questions of 3,000 tokens from two tenants for four servers that compute prompts and four that generate: shows whether the policy reacts to the fuller stage",
   rates: [8, 16, 24, 32],
   rateUnit: "requests/s",
   servers: 8,

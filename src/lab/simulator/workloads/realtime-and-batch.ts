@@ -26,7 +26,7 @@ const PAUSE_MS = 2000;
 export const REALTIME_AND_BATCH: WorkloadDefinition = {
   name: "realtime-and-batch",
   about:
-    "realtime requests at 40-50 % of what the servers can do beside a sheddable backlog without end: shows whether realtime notices",
+    "realtime requests at 40-50 % of what the servers can do beside an endless sheddable backlog: shows whether the backlog slows realtime requests",
   rates: [60, 67, 74],
   rateUnit: "realtime requests/s",
   servers: 8,

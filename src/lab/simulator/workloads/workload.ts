@@ -14,7 +14,7 @@ export interface WorkloadRequest {
   readonly answer?: Uint8Array | undefined;
   /** LoRA adapter; absent = the base model. */
   readonly adapter?: string | undefined;
-  /** Below 0 = may be shed; absent = 0. */
+  /** Below 0 = sheddable; absent = 0. */
   readonly priority?: number | undefined;
   /** Fairness ID; absent = all in one flow. */
   readonly tenant?: string | undefined;

@@ -189,5 +189,5 @@ function fieldOf(text: string): [FieldName, string] {
     throw new SluiceError("FLAG_VALUE", `--field ${shown} should be name=path, as session=request.headers.x-chat`);
   if (Object.hasOwn(NAMES, name)) return [name as FieldName, path];
   const hint = didYouMean(name, ACCESS_FIELDS) || `; there are ${ACCESS_FIELDS.join(", ")}`;
-  throw new SluiceError("FLAG_VALUE", `--field ${shown} is nothing that is read of an access log${hint}`);
+  throw new SluiceError("FLAG_VALUE", `--field ${shown} is not a field of an access log${hint}`);
 }

@@ -51,13 +51,13 @@ export class AccessLog {
 
   /** The skipped entries, counted by reason. */
   get skipped(): readonly Counted[] {
-    return this.#skipped.list("other requests that are no inference");
+    return this.#skipped.list("requests without inference");
   }
 }
 
 function whyNot({ method, path, status }: AccessEntry): string | undefined {
   if (method !== "POST") return `${method} requests`;
-  if (!isAt(path, GENERATING) && !isAt(path, READING)) return `POST ${path}, which is no inference path`;
+  if (!isAt(path, GENERATING) && !isAt(path, READING)) return `POST ${path}, which is not an inference path`;
   if (status === undefined || (status >= 200 && status < 300)) return undefined;
   return status < 100 ? "without an answer" : `answered with ${status}`;
 }

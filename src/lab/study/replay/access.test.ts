@@ -92,7 +92,9 @@ describe("an entry of an access log", () => {
     const found = json(entry, "start=when", "method=m", "path=req.line.0", "session=req.headers.x-chat");
     expect(found).toMatchObject({ start: AT, method: "POST", path: "/v1/completions", session: "c7" });
     expect(json({ ...entry, when: "-" }, "start=when", "method=m", "path=req.line.0")).toBe("its start is not at when");
-    expect(() => json({}, "sesion=a")).toThrow(/^--field "sesion=a" is nothing that is read.*did you mean `session`\?/);
+    expect(() => json({}, "sesion=a")).toThrow(
+      /^--field "sesion=a" is not a field of an access log; did you mean `session`\?/,
+    );
     for (const bad of ["session", "session=", "=a"]) expect(() => json({}, bad)).toThrow(/^--field /);
   });
 
@@ -163,7 +165,7 @@ describe("an access log", () => {
     for (const one of [...ends, ...others]) log.add(one);
     expect(log.skipped).toEqual([
       { what: "GET requests", count: 2 },
-      { what: "POST /tokenize, which is no inference path", count: 1 },
+      { what: "POST /tokenize, which is not an inference path", count: 1 },
       { what: "answered with 503", count: 1 },
       { what: "without an answer", count: 1 },
     ]);
@@ -180,6 +182,6 @@ describe("an access log", () => {
     expect(log.requests).toHaveLength(2);
     expect(log.beyond).toBe(3);
     expect(log.skipped).toHaveLength(21);
-    expect(log.skipped.at(-1)).toEqual({ what: "other requests that are no inference", count: 10 });
+    expect(log.skipped.at(-1)).toEqual({ what: "requests without inference", count: 10 });
   });
 });

@@ -45,9 +45,9 @@ describe("recorded decisions through another configuration", () => {
       to: Date.UTC(2026, 0, 1) + 2500,
     });
     expect(decisions!.maxToMean.before).toBe(decisions!.maxToMean.after);
-    expect(unwrapped(study)).toContain("0 of 50 (0 %) would go elsewhere.");
+    expect(unwrapped(study)).toContain("0 of 50 (0 %) would go to another endpoint.");
     expect(unwrapped(study)).toContain(
-      "(the configuration that is tried): checked, all come out as they were, bit by bit.",
+      "(the configuration that is tried): checked: all records replay as they were, bit by bit.",
     );
   });
 
@@ -73,7 +73,9 @@ describe("recorded decisions through another configuration", () => {
     expect(examples).toHaveLength(5);
     expect(new Set(examples.map(({ before: then, after: now }) => then === now))).toEqual(new Set([false]));
     const text = unwrapped(study);
-    expect(text).toContain(`${elsewhere} of 50 (${Math.round((elsewhere / 50) * 100)} %) would go elsewhere.`);
+    expect(text).toContain(
+      `${elsewhere} of 50 (${Math.round((elsewhere / 50) * 100)} %) would go to another endpoint.`,
+    );
     expect(text).toContain(`Decision ${examples[0]!.sequence}, then: Request ${examples[0]!.requestId} went to `);
   });
 

@@ -170,7 +170,7 @@ function notesOf(
     );
   if (unshared === requests.length)
     notes.push(
-      "The log names no sessions: no two prompts share a beginning here, so that nothing is said about prefix caches.",
+      "The log names no sessions: no two prompts share a beginning here, so this replay shows nothing about prefix caches.",
     );
   else if (unshared > 0)
     notes.push(`${unshared} requests belong to no session: they share no beginning with any other.`);

@@ -142,7 +142,7 @@ async function trafficStudy(log: AccessLog, source: ConfigSource, options: Repla
   if (options.servers === undefined && named === 0)
     throw new SluiceError(
       "FLAG_MISSING",
-      "the access log names no upstreams: say how many servers there are with --servers",
+      "the access log names no upstreams: give the number of servers with --servers",
     );
   const servers = options.servers ?? Math.min(named, MAX_SERVERS);
   const rate = options.rate ?? definition.rates[0]!;
@@ -156,8 +156,7 @@ async function trafficStudy(log: AccessLog, source: ConfigSource, options: Repla
     { ...(onProgress === undefined ? {} : { onProgress }), ...(signal === undefined ? {} : { signal }) },
   );
   const notes = [...summary.notes];
-  if (servers === 1)
-    notes.push("One server leaves nothing to choose: say with --servers how many there are behind it.");
+  if (servers === 1) notes.push("With one server there is no choice: give the number of servers with --servers.");
   if (servers < named) notes.push(`The log names ${named} upstreams; ${servers} are simulated.`);
   return { log: { ...summary, notes, skipped: log.skipped, beyond: log.beyond + outside }, study };
 }

@@ -37,7 +37,7 @@ function readText({ files, broken }: ReplayStudy): string[] {
   for (const { name, bytes, cut } of files)
     if (cut)
       lines.push(
-        `${name} is larger than the ${grouped(bytes / 1024 ** 3)} GiB that are read of a file; the rest was not looked at.`,
+        `${name} is larger than the ${grouped(bytes / 1024 ** 3)} GiB that are read of a file; the command did not read the rest.`,
       );
   if (broken.count > 0) {
     lines.push(
@@ -66,7 +66,8 @@ function logBlocks(log: LogSummary, width: number): (readonly string[])[] {
     lines.push(`Recorded from arrival to last byte: p50 ${a}, p90 ${b}, p99 ${c}.`);
   }
   if (skipped.length > 0) lines.push(`Not played: ${listText(skipped, LISTED)}.`);
-  if (beyond > 0) lines.push(`Nor played: ${counted(beyond, "request")} beyond the 100,000 or the 24 hours that are.`);
+  if (beyond > 0)
+    lines.push(`Also not played: ${counted(beyond, "request")} beyond the limits of 100,000 requests and 24 hours.`);
   return [lines.flatMap((line) => wrapped(line, width)), log.notes.flatMap((note) => bullet(note, width))];
 }
 
@@ -93,7 +94,7 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
   const spread = counts.length === 0 ? NO_FIGURE : `${Math.min(...counts)} to ${Math.max(...counts)}`;
   if (rows.length === 0) return lines;
   return [
-    ...[...lines, "", "From arrival to last token, simulated, and recorded as far as the log tells"],
+    ...[...lines, "", "Time from arrival to last token, simulated, and as recorded if the log has it"],
     ...columns([["policy", "p50", "p90", "p99", "requests a server"], ...rows, ["as recorded", ...recorded, spread]]),
     "",
     ...wrapped(
@@ -159,9 +160,9 @@ function gathered({ configuration, configHash }: ReplayStudy, decisions: Decisio
 function checkText({ configHash, decisions, configuration, same, difference }: DecidedBy, study: ReplayStudy): string {
   const by = `${counted(decisions, "decision")} of configuration ${configHash === "" ? "(unnamed)" : configHash}`;
   if (configuration === undefined)
-    return `${by}: it is not at hand, so that nothing shows whether these records replay as they were. Name its file with --recorded-with.`;
+    return `${by}: the command does not have it, so it cannot check that these records replay as they were. Name its file with --recorded-with.`;
   const which = configHash === study.configHash ? "the configuration that is tried" : configuration;
-  if (same === decisions) return `${by} (${which}): checked, all come out as they were, bit by bit.`;
+  if (same === decisions) return `${by} (${which}): checked: all records replay as they were, bit by bit.`;
   return `${by} (${which}): ${grouped(decisions - same)} do NOT come out as they were with the very configuration that made them (${difference}): what is said of those is doubtful. Were they made by another version, or do plugins remember something?`;
 }
 
@@ -187,11 +188,11 @@ function doubtLines({ doubtful, replayed, missing, missingHeaders }: DecisionStu
 function changes(decisions: DecisionStudy): string[] {
   const { replayed, elsewhere, tossUps, otherProfiles, becameRouted, becameRefused } = decisions;
   const lines = [
-    `${grouped(elsewhere)} of ${grouped(replayed)} (${percent(elsewhere / replayed)}) would go elsewhere.`,
+    `${grouped(elsewhere)} of ${grouped(replayed)} (${percent(elsewhere / replayed)}) would go to another endpoint.`,
   ];
   if (tossUps > 0)
     lines.push(
-      `${grouped(tossUps)} of these might as well stay: both endpoints are equal to this configuration, or its picker draws lots.`,
+      `${grouped(tossUps)} of these may also stay: for this configuration both endpoints are equal, or its picker chooses at random.`,
     );
   if (otherProfiles > 0)
     lines.push(`${grouped(otherProfiles)} stay, but another profile (such as prefill) chooses otherwise.`);

@@ -117,7 +117,7 @@ describe("recorded traffic", () => {
     const prompts = sentBy(traffic).map(({ prompt }) => prompt);
     for (const [at, one] of prompts.entries())
       for (const other of prompts.slice(at + 1)) expect(shared(one, other)).toBe(0);
-    expect(traffic.summary.notes.join()).toContain("nothing is said about prefix caches");
+    expect(traffic.summary.notes.join()).toContain("shows nothing about prefix caches");
     const mixed = trafficOf([entryAt(0, { session_id: "a" }), entryAt(1)]);
     expect(mixed.summary.notes.join()).toContain("1 requests belong to no session");
   });
@@ -221,7 +221,7 @@ describe("an access log through another configuration", () => {
       message: expect.stringContaining("--servers"),
     });
     const one = await played(common.repeat(3), { servers: 1 });
-    expect(one.traffic!.log.notes.at(-1)).toMatch(/^One server leaves nothing to choose/);
+    expect(one.traffic!.log.notes.at(-1)).toMatch(/^With one server there is no choice/);
     expect(one.traffic!.log.recorded).toBeUndefined();
     expect(replayStudyText(one)).toMatch(/\nas recorded +- +- +- +-\n/);
   });

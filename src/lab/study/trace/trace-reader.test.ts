@@ -172,7 +172,7 @@ describe("readTrace", () => {
   });
 
   it.each([
-    ["no known format", "hello\n", /is no known trace: line 1 is "hello"\. There are Mooncake's/],
+    ["no known format", "hello\n", /is not a known trace: line 1 is "hello"\. There are Mooncake's/],
     ["another CSV", "\n\na,b,c\n1,2,3\n", /line 3 is "a,b,c"/],
     ["binary", new Uint8Array([0xff, 0xfe, 0x0a]), /line 1 is no text, or far too long/],
     [

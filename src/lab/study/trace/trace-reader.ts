@@ -44,9 +44,9 @@ export interface TraceRequest {
 /** Why the reading ended before the file did, with the words for it. */
 export const STOPPED = {
   window: "rows after the window are not read",
-  span: "24 hours are the most that is played, and later rows are not read: name another part with --window",
-  requests: `${LIMITS.requests} requests are the most that is played, and later rows are not read: name a part with --window`,
-  blocks: `${LIMITS.blocks} hash ids are the most that is kept, and later rows are not read: name a part with --window`,
+  span: "the limit of 24 hours is reached, and the command reads no later rows: name another part with --window",
+  requests: `${LIMITS.requests} requests are the limit, and the command reads no later rows: name a part with --window`,
+  blocks: `${LIMITS.blocks} hash ids are the limit, and the command reads no later rows: name a part with --window`,
 } as const;
 
 /** What was read of a trace, and what was not used. */
@@ -214,7 +214,7 @@ class Reading {
     const shown = text === undefined ? "no text, or far too long" : JSON.stringify(text.slice(0, MAX_REPEATED));
     return new SluiceError(
       "TRACE_INPUT",
-      `${this.#file} is no known trace: line ${line} is ${shown}. There are ${KNOWN_FORMATS}`,
+      `${this.#file} is not a known trace: line ${line} is ${shown}. There are ${KNOWN_FORMATS}`,
     );
   }
 

@@ -22,7 +22,7 @@ export function traceSummaryText(summary: TraceSummary, width: number = WIDEST):
   if (before > 0) lines.push(`${counted(before, "row")} before the window.`);
   for (const { why, count, line } of unusable)
     lines.push(`${counted(count, "row")} not used: ${UNUSABLE[why]} (the first is line ${line}).`);
-  if (stopped !== undefined) lines.push(`Not all was read: ${STOPPED[stopped]}.`);
+  if (stopped !== undefined) lines.push(`The command did not read all rows: ${STOPPED[stopped]}.`);
   const room = Math.min(WIDEST, Math.max(NARROWEST, width));
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the name of the file is the user's, and a terminal obeys it
   const plain = (line: string): string => line.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?");

@@ -102,12 +102,12 @@ function mistakeIn(definition: PluginDefinition): string | undefined {
     return `has no create function; ${maker} takes \`create: (parameters) => ({ ... })\``;
   if (typeof describe !== "string") return "has no describe; say in one sentence what it does";
   if (typeof parameters !== "object" || parameters === null || !("_zod" in parameters))
-    return "has parameters that are no schema; use the `z` that sluice/plugin exports, as in `parameters: z.object({ ... })`";
+    return "has parameters that are not a schema; use the `z` that sluice/plugin exports, as in `parameters: z.object({ ... })`";
   for (const list of ["produces", "requires", "optional"] as const) {
     const keys: unknown = list === "optional" ? (definition.optional ?? []) : definition[list];
     if (!Array.isArray(keys)) return `was made by hand: it has no list ${list}; pass it to ${maker}`;
     if (!keys.every(isKey))
-      return `lists something in ${list} that is no key; use the keys that sluice/plugin exports, columnKey or attributeKey`;
+      return `lists something in ${list} that is not a key; use the keys that sluice/plugin exports, columnKey or attributeKey`;
     const twice = keys.find((key, at) => keys.findIndex(({ of, name }) => of === key.of && name === key.name) < at);
     if (twice !== undefined)
       return `lists two keys called ${oneLine(twice.name)} in ${list}; give each a name of its own`;

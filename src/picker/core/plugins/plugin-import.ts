@@ -40,13 +40,13 @@ export async function locateModule(
     return `is a relative path, but ${source} lies in no folder; write an absolute path, or give the configuration as a file`;
   const path = resolve(folder ?? "/", module);
   if (!explicit && isOutside(resolve(folder!), path)) return `leads out of the folder of the configuration; ${REMEDY}`;
-  if (!ENDINGS.includes(extname(path))) return `is no module: the name of one ends in ${ENDINGS.join(", ")}`;
+  if (!ENDINGS.includes(extname(path))) return `is not a module: its name must end in ${ENDINGS.join(", ")}`;
   try {
     const real = await realpath(path);
     if (!explicit && isOutside(await realpath(folder!), real))
       return `is a link to ${real}, out of the folder of the configuration; ${REMEDY}`;
     const found = await stat(real);
-    if (!found.isFile()) return "is no file; name the file of the module";
+    if (!found.isFile()) return "is not a file; name the file of the module";
     if (found.size > MAX_MODULE_BYTES) return `is larger than the ${MAX_MODULE_BYTES} bytes accepted for a module`;
     const hash = createHash("sha256")
       .update(await readFile(real))
@@ -175,7 +175,7 @@ function remedyOf(error: unknown, text: string): string {
     return "; Node.js only strips types: use no enums, namespaces and parameter properties";
   if (code === "ERR_MODULE_NOT_FOUND") {
     if (text.startsWith("Cannot find package 'sluice'"))
-      return "; what can be imported of it is sluice/plugin, and sluice/plugin/testing in tests";
+      return "; import sluice/plugin, or in tests sluice/plugin/testing";
     if (text.startsWith("Cannot find package")) return "; install the package beside the module, or do without it";
     const [, missing] = /^Cannot find module '([^']+)'/.exec(text) ?? [];
     return missing !== undefined && !/\.\w+$/.test(missing)

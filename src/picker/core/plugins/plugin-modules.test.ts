@@ -243,8 +243,8 @@ describe("a module's path", () => {
     expect(lines.map((line) => line.slice(line.indexOf("module: ") + 8))).toEqual([
       "./zone-scorrer.ts does not exist; did you mean `./zone-scorer.ts`?",
       `./q/m.ts does not exist: there is no ${there}/q/m.ts`,
-      "./folder.ts is no file; name the file of the module",
-      "./m.json is no module: the name of one ends in .ts, .mts, .cts, .js, .mjs, .cjs",
+      "./folder.ts is not a file; name the file of the module",
+      "./m.json is not a module: its name must end in .ts, .mts, .cts, .js, .mjs, .cjs",
     ]);
   });
 });
@@ -301,7 +301,7 @@ describe("a module that cannot be loaded", () => {
       `  c.yaml:2:17: plugins[0].module: ./a.ts cannot be loaded: Cannot find package 'no-such-package' imported from ${folder}/a.ts; install the package beside the module, or do without it`,
       `  c.yaml:3:17: plugins[1].module: ./b.ts cannot be loaded: Cannot find module '${folder}/zones' imported from ${folder}/b.ts; an import names the file with its ending, such as ./zones.ts`,
       `  c.yaml:4:17: plugins[2].module: ./c.ts cannot be loaded: ${folder}/broken.ts, line 3: Expression expected`,
-      `  c.yaml:5:17: plugins[3].module: ./d.ts cannot be loaded: Cannot find package 'sluice' imported from ${folder}/d.ts; what can be imported of it is sluice/plugin, and sluice/plugin/testing in tests`,
+      `  c.yaml:5:17: plugins[3].module: ./d.ts cannot be loaded: Cannot find package 'sluice' imported from ${folder}/d.ts; import sluice/plugin, or in tests sluice/plugin/testing`,
     ]);
   });
 
@@ -326,7 +326,7 @@ describe("a module that cannot be loaded", () => {
     expect(first!.code).toBe("PLUGIN_LOAD");
     expect(second).toEqual({ types: ["mine"], warnings: [] });
     expect(third!.message).toMatch(/line 1: no$/);
-    expect(last!.message).toMatch(/line 1: no; if it was corrected meanwhile, restart: a process runs a module once$/);
+    expect(last!.message).toMatch(/line 1: no; after a correction, restart the process: it loads a module once$/);
   });
 });
 
@@ -357,7 +357,7 @@ describe("what a module exports", () => {
     ],
     "parameters without a schema": [
       `${IMPORT}export default defineScorer({ type: "mine", describe: "d", parameters: { a: z.number() }, create: () => ({ score() {} }) } as never);`,
-      "exports default, a scorer that has parameters that are no schema; use the `z` that sluice/plugin exports, as in `parameters: z.object({ ... })`",
+      "exports default, a scorer that has parameters that are not a schema; use the `z` that sluice/plugin exports, as in `parameters: z.object({ ... })`",
     ],
     "no description": [
       `${IMPORT}export default defineScorer({ type: "mine", create: () => ({ score() {} }) } as never);`,
@@ -365,7 +365,7 @@ describe("what a module exports", () => {
     ],
     "a key that is none": [
       `${IMPORT}export default defineScorer({ type: "mine", describe: "d", requires: ["load"], create: () => ({ score() {} }) } as never);`,
-      "exports default, a scorer that lists something in requires that is no key; use the keys that sluice/plugin exports, columnKey or attributeKey",
+      "exports default, a scorer that lists something in requires that is not a key; use the keys that sluice/plugin exports, columnKey or attributeKey",
     ],
     "two keys of one name": [
       `import { columnKey, defineProducer } from "sluice/plugin";\nexport default defineProducer({ type: "mine", describe: "d", produces: [columnKey("load"), columnKey("load")], create: () => ({ produce() {} }) });`,

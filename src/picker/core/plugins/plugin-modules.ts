@@ -127,7 +127,7 @@ export class PluginModules {
 
   async #import({ path, real, hash }: ModuleFile, name: string, again: boolean): Promise<Omit<Module, "hash">> {
     // A module that ran, even with an error, does not run again.
-    const hint = again ? "; if it was corrected meanwhile, restart: a process runs a module once" : "";
+    const hint = again ? "; after a correction, restart the process: it loads a module once" : "";
     try {
       const found = definitionsIn(await importModule(path, this.#clock));
       if (found.problem !== undefined) return { definitions: [], problem: `${found.problem}${hint}` };

@@ -61,7 +61,7 @@ describe("a fairness policy of the user", () => {
   });
 
   it("is refused at the start for a choice that is no object, or cannot be made", () => {
-    expect(made(policy(undefined))).toContain("its method choice returned no object");
+    expect(made(policy(undefined))).toContain("its method choice must return an object");
     const failing = (): never => {
       throw new Error("no tenants");
     };
@@ -138,15 +138,15 @@ describe("a plugin of the user", () => {
       `${head}the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more`,
     );
     expect(made(defineProducer({ ...base, create: () => ({ produce() {}, close: true }) as never }))).toBe(
-      `${head}the object from create has a close that is no function; Sluice calls it when it no longer needs the plugin`,
+      `${head}the object from create has a close that is not a function; Sluice calls it when it no longer needs the plugin`,
     );
     for (const ready of [true, async () => true])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, ready }) as never }))).toBe(
-        `${head}the object from create has a ready that is no synchronous function; it returns whether the plugin is ready`,
+        `${head}the object from create has a ready that is not a synchronous function; it returns whether the plugin is ready`,
       );
     for (const prepareBudget of [Number.NaN, 0, "400"])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
-        `${head}the object from create has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,
+        `${head}the object from create has a prepareBudget that is not a number above 0: the milliseconds that prepare may take`,
       );
     const late = "is asynchronous, but a decision does not wait; do the waiting in `prepare` of a producer";
     expect(made(defineFilter({ ...base, create: () => ({ async filter() {} }) }))).toBe(

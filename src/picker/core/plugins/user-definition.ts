@@ -13,7 +13,10 @@ const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
   filter: { needed: ["filter"] },
   scorer: { needed: ["score"] },
   picker: { needed: ["pick"] },
-  producer: { needed: ["produce"], optional: ["routed", "refused", "follow", "endpointRemoved", "debugState"] },
+  producer: {
+    needed: ["produce"],
+    optional: ["routed", "refused", "follow", "endpointAdded", "endpointRemoved", "debugState"],
+  },
   "profile-handler": { needed: ["pick", "processResults"] },
   decider: { needed: ["decide"] },
   screener: { needed: ["screen"] },
@@ -128,17 +131,17 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
     // Made for this check alone: each band makes its own.
     const choice: unknown = (plugin as unknown as FairnessPolicy).choice();
     if (typeof choice !== "object" || choice === null)
-      return "its method choice returned no object; it returns the choice of a band";
+      return "its method choice must return an object, the choice of a band";
     return mistakeInMethods(choice as Readonly<Record<string, unknown>>, CHOICE, "choice", kind);
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
-    return "the object from create has a close that is no function; Sluice calls it when it no longer needs the plugin";
+    return "the object from create has a close that is not a function; Sluice calls it when it no longer needs the plugin";
   const { ready } = plugin;
   if (ready !== undefined && (typeof ready !== "function" || isAsync(ready)))
-    return "the object from create has a ready that is no synchronous function; it returns whether the plugin is ready";
+    return "the object from create has a ready that is not a synchronous function; it returns whether the plugin is ready";
   const { prepareBudget: budget } = plugin;
   if (kind === "producer" && budget !== undefined && !(typeof budget === "number" && budget > 0))
-    return "the object from create has a prepareBudget that is no number above 0: the milliseconds that prepare may take";
+    return "the object from create has a prepareBudget that is not a number above 0: the milliseconds that prepare may take";
   const { maxNumOfEndpoints: most } = plugin;
   if (kind === "picker" && !(Number.isInteger(most) && (most as number) >= 1))
     return "the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more";

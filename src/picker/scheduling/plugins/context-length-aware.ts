@@ -61,7 +61,7 @@ const parameters = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Also drop endpoints for other lengths and endpoints whose label is no range; if none is left, refuse the request.",
+      "Also drop endpoints for other lengths and endpoints whose label is not a range; if none is left, refuse the request.",
     ),
 });
 

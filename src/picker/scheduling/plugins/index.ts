@@ -1,6 +1,9 @@
 import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
+import { endpointAttributeFilter, endpointAttributeScorer } from "./attributes/endpoint-attribute.ts";
+import { burstPrefixCacheProducer } from "./burst/burst-prefix-cache-producer.ts";
 import { destinationEndpointServedVerifier, headerBasedTestingFilter } from "./conformance.ts";
 import { contextLengthAware } from "./context-length-aware.ts";
+import { dataParallelHeaderHandler, dataParallelProfileHandler } from "./data-parallel.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
 import { alwaysDisaggMultimodalDecider, alwaysDisaggPdDecider, prefixBasedPdDecider } from "./disagg/deciders.ts";
 import { disaggHeadersHandler, prefillHeaderHandler } from "./disagg/disagg-headers-handler.ts";
@@ -26,9 +29,19 @@ import {
 } from "./load/load-scorers.ts";
 import { probabilisticAdmitter } from "./load/probabilistic-admitter.ts";
 import { loraAffinityScorer } from "./lora-affinity-scorer.ts";
+import { mmEmbeddingsCacheProducer, mmEmbeddingsCacheScorer } from "./media/mm-embeddings-cache.ts";
+import {
+  multiclusterApproxPrefixCacheProducer,
+  multiclusterKvCacheUtilizationScorer,
+  multiclusterPrefixCacheScorer,
+  multiclusterQueueScorer,
+  multiclusterSessionAffinityFilter,
+} from "./multicluster.ts";
 import { maxScorePicker, randomPicker, roundRobinPicker, weightedRandomPicker } from "./pickers.ts";
 import { approxPrefixCacheProducer } from "./prefix/approx-prefix-cache-producer.ts";
 import { noHitLruProducer, noHitLruScorer } from "./prefix/no-hit-lru.ts";
+import { p2pSourceProducer } from "./prefix/p2p-source-producer.ts";
+import { precisePrefixCacheProducer, precisePrefixCacheScorer } from "./prefix/precise-prefix-cache.ts";
 import { prefixCacheAffinityFilter, prefixCacheScorer } from "./prefix/prefix-cache-affinity.ts";
 import { headerProfileHandler, singleProfileHandler } from "./profile-handlers.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";
@@ -38,6 +51,8 @@ import { sessionAffinityProducer } from "./session/session-affinity-producer.ts"
 import { sessionIdProducer } from "./session/session-id-producer.ts";
 import { sessionTokenHook } from "./session/session-token-hook.ts";
 import { tokenizer, tokenProducer } from "./token-producer.ts";
+import { topologyAffinityFilter, topologyAffinityScorer } from "./topology/topology-affinity.ts";
+import { topologyExtractor } from "./topology/topology-extractor.ts";
 
 /** All plugin types of this room. */
 export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
@@ -53,6 +68,8 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   noHitLruScorer,
   sessionAffinityScorer,
   approxPrefixCacheProducer,
+  precisePrefixCacheProducer,
+  precisePrefixCacheScorer,
   inflightLoadProducer,
   noHitLruProducer,
   sessionAffinityProducer,
@@ -91,4 +108,20 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   probabilisticAdmitter,
   agentIdentity,
   sessionIdProducer,
+  dataParallelProfileHandler,
+  dataParallelHeaderHandler,
+  endpointAttributeFilter,
+  endpointAttributeScorer,
+  topologyExtractor,
+  topologyAffinityFilter,
+  topologyAffinityScorer,
+  multiclusterQueueScorer,
+  multiclusterKvCacheUtilizationScorer,
+  multiclusterPrefixCacheScorer,
+  multiclusterSessionAffinityFilter,
+  multiclusterApproxPrefixCacheProducer,
+  burstPrefixCacheProducer,
+  p2pSourceProducer,
+  mmEmbeddingsCacheProducer,
+  mmEmbeddingsCacheScorer,
 ];

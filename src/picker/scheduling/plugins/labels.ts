@@ -30,7 +30,7 @@ const labelSelector = z.strictObject({
     .array(requirement)
     .nullish()
     .describe(
-      "Conditions on labels, all of which must hold: `{key, operator, values}`; operator `In`, `NotIn`, `Exists` or `DoesNotExist`. A label that is not there is `NotIn` everything.",
+      "Conditions on labels, all of which must hold: `{key, operator, values}`; operator `In`, `NotIn`, `Exists` or `DoesNotExist`. An endpoint without the label matches every `NotIn`.",
     ),
 });
 

@@ -65,8 +65,8 @@ describe("token-producer", () => {
   });
 
   it.each([
-    [{ estimate: {}, vllm: {} }, /^estimate: give only one of estimate and vllm/],
-    [{ estimate: {}, modelName: "m" }, /^estimate: give only one of estimate and vllm/],
+    [{ estimate: {}, vllm: {} }, /^estimate: give only one of estimate, local and vllm/],
+    [{ estimate: {}, modelName: "m" }, /^estimate: give only one of estimate, local and vllm/],
     [
       { modelName: "m", udsTokenizerConfig: { socketFile: "/tmp/tokenizer/tokenizer-uds.socket" } },
       /^udsTokenizerConfig: is no longer supported: .* vllm: \{url: "http:\/\/localhost:8000"\}$/,

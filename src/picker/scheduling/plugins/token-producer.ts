@@ -1,8 +1,10 @@
 import { z } from "zod";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import { defineProducer, duration } from "../../../base/plugin/define.ts";
 import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../base/plugin/keys.ts";
-import type { PluginContext, Producer } from "../../../base/plugin/kinds.ts";
+import type { PluginContext, PluginLifecycle, ProduceContext, Producer } from "../../../base/plugin/kinds.ts";
 import { TokenEstimate } from "../tokens/estimate.ts";
+import { type LocalTokenizers, localTokenizers, tokenizerSettings } from "../tokens/local.ts";
 import { estimateParameters } from "../tokens/media-tokens.ts";
 import { RenderClient } from "../tokens/render.ts";
 
@@ -18,6 +20,9 @@ const vllm = z.strictObject({
   mmTimeout: duration({ moreThan: 0 }).prefault("30s"),
 });
 
+const NO_UDS =
+  'is no longer supported: Sluice asks no side-car. Give the files of the tokenizers, local: {modelTokenizerMap: {MODEL: /PATH}}, or start a render server ("vllm launch render MODEL") and name it, vllm: {url: "http://localhost:8000"}';
+
 const parameters = z
   .strictObject({
     estimate: estimateParameters
@@ -30,25 +35,52 @@ const parameters = z
       .describe(
         "Backend that asks a vLLM render server for real tokens: `url` (`http://localhost:8000`), `timeout` (`5s`) for text, `mmTimeout` (`30s`) for requests with images, films or sounds.",
       ),
+    local: localTokenizers
+      .optional()
+      .describe(
+        "Backend in this process: tokenizers from files, in worker threads. `modelTokenizerMap`: by model, the path of its `tokenizer.json` or of the folder with it. `autoDiscoveryDir` (`/mnt/models`): a folder that is searched for further models, laid out as `org/name` or as a cache of Hugging Face. `autoDiscoveryTokenizerFileName` (`tokenizer.json`). `workersCount` (2): threads. `timeout` (`400ms`): how long a decision waits for tokens. `prefixCacheMB` (64): memory for the beginnings of prompts that were seen before, for each model and thread. `chatTemplate`: path of a template in place of those of the models. `chatTemplateContentFormat` (`auto`, `string`, `openai`) and `defaultChatTemplateKwargs`: as vLLM's flags of these names.",
+      ),
     modelName: z
       .string()
       .min(1, "must not be empty")
       .optional()
       .describe(
-        "For vllm, which it implies: the model name for the render server; absent = the name that clients send.",
+        "For local: the model whose tokenizer serves every request, adapters included; absent = that of the model in the request. For vllm, which it implies without local: the model name for the render server; absent = the name that clients send.",
       ),
     udsTokenizerConfig: z
-      .never({
-        error:
-          'is no longer supported: start a render server ("vllm launch render MODEL") and name it in its place, vllm: {url: "http://localhost:8000"}',
+      .strictObject({
+        socketFile: z.string().optional(),
+        useTCP: z.boolean().optional(),
+        modelTokenizerMap: z.record(z.string(), z.string().min(1)).optional(),
       })
       .optional()
-      .describe("No longer supported: use vllm."),
+      .superRefine((uds, context) => {
+        if (uds !== undefined && uds.modelTokenizerMap === undefined)
+          context.addIssue({ code: "custom", message: NO_UDS });
+      })
+      .describe(
+        "Deprecated: Sluice asks no side-car. With a `modelTokenizerMap`, it is read as that of local; without one, it is refused.",
+      ),
   })
-  .refine(({ estimate, vllm, modelName }) => estimate === undefined || (vllm ?? modelName) === undefined, {
-    path: ["estimate"],
-    message: "give only one of estimate and vllm (with modelName): each is a backend",
+  .superRefine(({ estimate, vllm, local, modelName, udsTokenizerConfig: uds }, context) => {
+    const real = [local, vllm, uds].filter((backend) => backend !== undefined).length;
+    if (estimate !== undefined && (real > 0 || modelName !== undefined))
+      context.addIssue({
+        ...{ code: "custom", path: ["estimate"] },
+        message: "give only one of estimate, local and vllm (with modelName): each is a backend",
+      });
+    else if (real > 1)
+      context.addIssue({
+        ...{ code: "custom", path: [local === undefined ? "udsTokenizerConfig" : "local"] },
+        message: "give only one of estimate, local, vllm and udsTokenizerConfig: each is a backend",
+      });
   });
+
+/** The backend `local` of parameters, also where they give it in its older form; undefined = another backend. */
+function localOf({ local, udsTokenizerConfig: uds }: Settings): LocalTokenizers | undefined {
+  if (uds === undefined) return local;
+  return localTokenizers.parse({ modelTokenizerMap: uds.modelTokenizerMap });
+}
 
 type Settings = z.output<typeof parameters>;
 
@@ -60,7 +92,7 @@ type Settings = z.output<typeof parameters>;
 export const tokenProducer = defineProducer({
   type: "token-producer",
   describe:
-    "Publishes the prompt as tokens: estimated, or real ones from a vLLM render server. Without them the bytes of a prompt count.",
+    "Publishes the prompt as tokens: estimated, or real ones from tokenizers in this process or from a vLLM render server. Without them the bytes of a prompt count.",
   parameters,
   produces: [TOKENIZED_PROMPT],
   create,
@@ -76,13 +108,12 @@ export const tokenizer = defineProducer({
   create,
 });
 
-function create(settings: Settings, { clock, random }: PluginContext): Producer {
+function create(settings: Settings, context: PluginContext): Producer & PluginLifecycle {
+  const local = localOf(settings);
+  if (local !== undefined) return localProducer(local, settings.modelName, context);
+  const { clock, random } = context;
   if (settings.vllm === undefined && settings.modelName === undefined) {
-    const estimate = new TokenEstimate(
-      settings.estimate ?? estimateParameters.parse({}),
-      random.below(2 ** 32),
-      random.below(2 ** 32),
-    );
+    const estimate = estimateOf(settings.estimate, random);
     return {
       produce(context) {
         const tokens = estimate.of(context.request);
@@ -96,12 +127,40 @@ function create(settings: Settings, { clock, random }: PluginContext): Producer 
     prepare: (request, signal) => client.tokens(request, signal),
     // Which of the two timeouts applies depends on the request, so the budget is the larger one.
     prepareBudget: Math.max(options.timeout, options.mmTimeout),
-    produce(context) {
-      const { prepared } = context;
-      if (prepared !== undefined) context.setAttribute(TOKENIZED_PROMPT, prepared as TokenizedPrompt);
-    },
+    produce: attachPrepared,
     debugState: () => ({ url: options.url, bytesUnderWay: client.bytesUnderWay }),
   };
+}
+
+/** Asks threads for tokens. In a process without them, such as a simulation, each request goes on without tokens. */
+function localProducer(
+  local: LocalTokenizers,
+  modelName: string | undefined,
+  { clock, random, log, startTokenizers }: PluginContext,
+): Producer & PluginLifecycle {
+  if (startTokenizers === undefined) {
+    const none = new SluiceError("TOKENIZER_FAILED", "this process has no threads for tokenizers");
+    return { prepare: () => Promise.reject(none), produce: attachPrepared };
+  }
+  const media = estimateOf(undefined, random);
+  const tokenizers = startTokenizers(tokenizerSettings(local, modelName), { clock, log });
+  return {
+    prepare: (request, signal) => tokenizers.tokens(request, media.media(request), signal),
+    prepareBudget: local.timeout,
+    produce: attachPrepared,
+    ready: () => tokenizers.ready(),
+    close: () => tokenizers.close(),
+    debugState: () => tokenizers.state(),
+  };
+}
+
+function attachPrepared(context: ProduceContext): void {
+  const { prepared } = context;
+  if (prepared !== undefined) context.setAttribute(TOKENIZED_PROMPT, prepared as TokenizedPrompt);
+}
+
+function estimateOf(estimate: Settings["estimate"], random: PluginContext["random"]): TokenEstimate {
+  return new TokenEstimate(estimate ?? estimateParameters.parse({}), random.below(2 ** 32), random.below(2 ** 32));
 }
 
 function isHttpAddress(text: string): boolean {

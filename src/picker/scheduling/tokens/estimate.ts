@@ -1,5 +1,6 @@
 import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
+import type { MediaTokens } from "../../../base/plugin/tokenizers.ts";
 import { BlockHasher, BlockHashes, HASHED_BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 import { type MediaPart, mediaParts } from "./media-parts.ts";
 import { type EstimateParameters, imageSize, imageTokens, videoTokens } from "./media-tokens.ts";
@@ -49,6 +50,16 @@ export class TokenEstimate {
     const media = counts.reduce((sum, count) => sum + count, 0);
     const text = Math.ceil((packed.count - media) * tokensPerUnit(request, parts));
     return { ...packed, units: packed.count, count: media + text };
+  }
+
+  /** Returns what stands in the prompt for each image, film and sound, in the order of the body; a sound counts as one token. */
+  media(request: InferenceRequest): MediaTokens[] {
+    return mediaParts(request).map((part) => ({
+      token: this.#placeholder(request.body, part),
+      count: part.kind === "audio" ? 1 : this.#tokensOf(part, request),
+      start: part.start,
+      end: part.end,
+    }));
   }
 
   #tokensOf({ kind, start, end }: MediaPart, { body, headers }: InferenceRequest): number {

@@ -125,7 +125,7 @@ function parse(text: string, url: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new SluiceError("RENDER_ANSWER", `${url} answers with something that is no JSON`);
+    throw new SluiceError("RENDER_ANSWER", `${url} answers with something that is not JSON`);
   }
 }
 
@@ -171,7 +171,8 @@ export function renderedTokens(answer: unknown): TokenizedPrompt | undefined {
   for (const list of lists) {
     buffer.beginPrompt();
     for (const token of list) {
-      if (!(Number.isInteger(token) && token >= 0 && token <= MAX_TOKEN)) throw malformed("a token that is no number");
+      if (!(Number.isInteger(token) && token >= 0 && token <= MAX_TOKEN))
+        throw malformed("a token that is not a number");
       buffer.add(token);
     }
   }

@@ -1,5 +1,6 @@
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../../base/inference/endpoint.ts";
 import { ExpositionReader, type ExpositionSample } from "../../../base/telemetry/exposition-reader.ts";
+import type { PoolEndpoint } from "../pool-endpoint.ts";
 import type { EngineMapping } from "./engines.ts";
 import { PageLayout, type SampleSink } from "./page-layout.ts";
 import { CacheInfo, LoraInfo, type RankRule, Scalar } from "./page-values.ts";
@@ -24,7 +25,7 @@ export interface Dialect {
   /** Engine name as in the label `llm-d.ai/engine-type`. */
   readonly name: string;
   /** A reader for the pages of one endpoint. */
-  createReader(): PageReader;
+  createReader(endpoint?: PoolEndpoint): PageReader;
 }
 
 /** Reads the pages of one endpoint, one after the other. */
@@ -58,9 +59,14 @@ export class MappedDialect implements Dialect {
       blockSize: parseSpecification(mapping.blockSize ?? ""),
       blocks: parseSpecification(mapping.blocks ?? ""),
     };
-    const { blockSizeLabel = "", blocksLabel = "" } = mapping;
-    this.#mapping = { ...read, blockSizeLabel, blocksLabel };
-    this.#names = [...new Set(Object.values(read).flatMap((specification) => specification?.name ?? []))];
+    const { blockSizeLabel = "", blocksLabel = "", hasMeans = false } = mapping;
+    const attributes = (mapping.attributes ?? []).map(({ key, metric }) => ({
+      key,
+      metric: parseSpecification(metric),
+    }));
+    this.#mapping = { ...read, blockSizeLabel, blocksLabel, attributes, hasMeans };
+    const wanted = [...Object.values(read), ...attributes.map(({ metric }) => metric)];
+    this.#names = [...new Set(wanted.flatMap((specification) => specification?.name ?? []))];
     this.#reader = new ExpositionReader(this.#names);
   }
 
@@ -68,6 +74,9 @@ export class MappedDialect implements Dialect {
     return new MappedPages(this.#mapping, this.#names, this.#reader);
   }
 }
+
+/** The limit of plausible attributes: an infinite value is no measurement. */
+const MOST = Number.MAX_VALUE;
 
 const NOTHING_MISSING: readonly string[] = [];
 
@@ -83,6 +92,8 @@ interface ReadMapping {
   readonly blocks: MetricSpecification | undefined;
   readonly blockSizeLabel: string;
   readonly blocksLabel: string;
+  readonly attributes: readonly { readonly key: string; readonly metric: MetricSpecification | undefined }[];
+  readonly hasMeans: boolean;
 }
 
 /** Makes a value from samples. */
@@ -120,6 +131,7 @@ class MappedPages implements PageReader, SampleSink {
   readonly #blocks: Wanted | undefined;
   readonly #lora: LoraInfo | undefined;
   readonly #cache: CacheInfo | undefined;
+  readonly #attributes: readonly (Wanted & { readonly key: string })[];
   readonly #mapping: ReadMapping;
   #found = 0;
 
@@ -139,6 +151,10 @@ class MappedPages implements PageReader, SampleSink {
     this.#kvUsageBefore = this.#number(mapping.kvUsageBefore, "mean", 1);
     this.#blockSize = this.#number(mapping.blockSize, "first", Number.MAX_SAFE_INTEGER);
     this.#blocks = this.#number(mapping.blocks, "first", Number.MAX_SAFE_INTEGER);
+    this.#attributes = mapping.attributes.flatMap(({ key, metric }) => {
+      const wanted = this.#number(metric, "first", MOST, -MOST);
+      return wanted === undefined ? [] : [{ ...wanted, key }];
+    });
     this.#lora = mapping.lora && this.#taking(mapping.lora, new LoraInfo());
     this.#cache =
       mapping.cacheInfo && this.#taking(mapping.cacheInfo, new CacheInfo(mapping.blockSizeLabel, mapping.blocksLabel));
@@ -165,15 +181,18 @@ class MappedPages implements PageReader, SampleSink {
     const kvUsage = this.#takeKvUsage(gaps);
     const lora = this.#takeLora(previous, gaps);
     const cache = this.#takeCache(previous, gaps);
+    const attributes = this.#takeAttributes(gaps);
+    const whole = this.#mapping.hasMeans ? (value: number) => value : Math.trunc;
     const metrics: EndpointMetrics = {
-      waiting: Math.trunc(queued),
-      running: Math.trunc(running),
+      waiting: whole(queued),
+      running: whole(running),
       kvUsage,
       maxLora: lora.maxLora,
       loraRunning: lora.loraRunning,
       loraWaiting: lora.loraWaiting,
       blockSize: cache.blockSize,
       blocks: cache.blocks,
+      ...(attributes === undefined ? {} : { attributes }),
       scrapedAt: now,
     };
     return { metrics, found: this.#found, missing: gaps.length === 0 ? NOTHING_MISSING : gaps };
@@ -186,6 +205,17 @@ class MappedPages implements PageReader, SampleSink {
     if (Number.isNaN(value)) gaps.push(wanted.text);
     else this.#found++;
     return value;
+  }
+
+  /** Undefined when the mapping has none. A value that the page lacks is missing: the one before does not count. */
+  #takeAttributes(gaps: string[]): ReadonlyMap<string, number> | undefined {
+    if (this.#attributes.length === 0) return undefined;
+    const values = new Map<string, number>();
+    for (const wanted of this.#attributes) {
+      const value = this.#take(wanted, gaps);
+      if (!Number.isNaN(value)) values.set(wanted.key, value);
+    }
+    return values;
   }
 
   #takeKvUsage(gaps: string[]): number {
@@ -234,9 +264,9 @@ class MappedPages implements PageReader, SampleSink {
     return want;
   }
 
-  #number(specification: MetricSpecification | undefined, rule: RankRule, max: number): Wanted | undefined {
+  #number(specification: MetricSpecification | undefined, rule: RankRule, max: number, min = 0): Wanted | undefined {
     if (specification === undefined) return undefined;
-    const scalar = this.#taking(specification, new Scalar(rule, 0, max));
+    const scalar = this.#taking(specification, new Scalar(rule, min, max));
     this.#scalars.push(scalar);
     return { text: formatSpecification(specification), scalar };
   }

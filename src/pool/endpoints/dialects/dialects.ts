@@ -9,7 +9,7 @@ const LEGACY_ENGINE_LABEL = "inference.networking.k8s.io/engine-type";
 
 /** How the engine of an endpoint is found. An absent setting is as in the reference. */
 export interface EngineChoice {
-  /** Label that names the engine of an endpoint; default `llm-d.ai/engine-type`. */
+  /** Label that names the engine of an endpoint; default `llm-d.ai/engine-type`, "" = all have the default engine. */
   readonly engineLabelKey?: string;
   /** Engine of endpoints without that label, or with the name of an unknown engine; default `vllm`. */
   readonly defaultEngine?: string;
@@ -42,6 +42,7 @@ export class Dialects {
 
   /** The dialect of an endpoint with these labels; the default engine's for an unknown engine and for none. */
   of(labels: Readonly<Record<string, string>>): Dialect {
+    if (this.#label === "") return this.#default;
     const name = labels[this.#label] ?? labels[LEGACY_ENGINE_LABEL];
     return (name === undefined ? undefined : this.#named(name)) ?? this.#default;
   }

@@ -19,6 +19,10 @@ export interface EngineMapping {
   /** The same two as values; they win over the labels. */
   readonly blockSize?: string;
   readonly blocks?: string;
+  /** Further numbers, which become attributes of the endpoint under `key`. */
+  readonly attributes?: readonly { readonly key: string; readonly metric: string }[];
+  /** Counts are means, and not whole. */
+  readonly hasMeans?: boolean;
 }
 
 const TRITON_REQUESTS = "nv_trt_llm_request_metrics";

@@ -134,6 +134,73 @@ describe("a connection without a request", () => {
   });
 });
 
+describe("an answer that rests", () => {
+  /** A request that rests after its first chunk; its server has sent two chunks of the answer in one piece. */
+  async function resting() {
+    const { server, own } = await world(({ socket }) =>
+      socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunkBytes("one")}${chunkBytes("two")}`),
+    );
+    const kept = new Kept();
+    kept.onChunk = () => {
+      if (kept.chunks.length === 1) kept.controller!.rest();
+    };
+    own.dispatch({ method: "GET", path: "/", headers: ["host", "model"] }, kept);
+    await poll("the first piece", () => kept.chunks.length === 2);
+    expect(kept.chunks).toEqual(["one", "two"]);
+    return { server, own, kept, socket: server.sockets[0]! };
+  }
+
+  /** Another request passes, so the process has read what came before it. */
+  async function turn(own: EndpointConnections): Promise<void> {
+    const other = ask(own);
+    await poll("another answer", () => other.chunks.length > 0);
+  }
+
+  it("passes the rest of its piece, and no further byte until it wakes", async () => {
+    const { own, kept, socket } = await resting();
+    socket.write(`${chunkBytes("three")}0\r\n\r\n`);
+    await turn(own);
+    expect(kept.chunks).toHaveLength(2);
+    kept.controller!.wake();
+    await poll("the answer", () => kept.end !== undefined);
+    expect(kept.chunks).toEqual(["one", "two", "three"]);
+  });
+
+  it("is not read while it is paused and rests, whichever ends first", async () => {
+    const { own, kept, socket } = await resting();
+    kept.controller!.pause();
+    socket.write(chunkBytes("three"));
+    kept.controller!.resume();
+    await turn(own);
+    expect(kept.chunks).toHaveLength(2);
+    kept.controller!.pause();
+    kept.controller!.wake();
+    await turn(own);
+    expect(kept.chunks).toHaveLength(2);
+    kept.controller!.resume();
+    await poll("the third chunk", () => kept.chunks.length === 3);
+  });
+
+  it("leaves its connection to the next request when it ends within its piece", async () => {
+    const { server, own } = await world(({ socket }) => socket.write(answerBytes(200, "ok")));
+    const first = new Kept();
+    first.onChunk = () => first.controller!.rest();
+    own.dispatch({ method: "GET", path: "/", headers: ["host", "model"] }, first);
+    await poll("the answer", () => first.end !== undefined);
+    first.controller!.wake();
+    expect((await answered(own)).end).toBe("complete");
+    expect(server.sockets).toHaveLength(1);
+  });
+
+  it("ends with an error that its server causes, once it wakes", async () => {
+    const { kept, socket } = await resting();
+    socket.destroy();
+    kept.controller!.wake();
+    await poll("the end", () => kept.end !== undefined);
+    expect(kept.end).not.toBe("complete");
+  });
+});
+
 describe("a request that is paused", () => {
   it("gets no byte until it is resumed, and then each in order", async () => {
     const texts = ["one", "two", "three"];

@@ -27,7 +27,7 @@ export interface RequestHeadText {
 
 /**
  * The head of a request. The bytes are those that undici writes.
- * @returns an error for a request that is no legal HTTP
+ * @returns an error for a request that is not valid HTTP
  */
 export function requestHeadText(request: UpstreamRequest): RequestHeadText | RequestRefused {
   const { method, path, headers, body } = request;

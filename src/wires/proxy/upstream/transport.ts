@@ -19,6 +19,9 @@ export interface UpstreamController {
   /** Stops reading the answer. A few bytes that are read already may stay in memory. */
   pause(): void;
   resume(): void;
+  /** Stops reading behind the present piece of the answer, of which nothing waits, until `wake`. */
+  rest(): void;
+  wake(): void;
   /** Ends the request and its connection; `onResponseError` gets `reason`. */
   abort(reason: Error): void;
 }
@@ -50,5 +53,5 @@ export interface UpstreamTransport {
   destroy(): Promise<void>;
 }
 
-/** A request that is no legal HTTP, which therefore no connection may carry. */
+/** A request that is not valid HTTP, which therefore no connection may carry. */
 export class RequestRefused extends Error {}

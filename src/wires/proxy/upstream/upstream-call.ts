@@ -9,6 +9,7 @@ export interface CallCarrier {
   carry(call: UpstreamCall): void;
   /** Stops reading the answer. */
   pause(): void;
+  /** Reads on, unless the call rests. */
   resume(): void;
   /** Ends the connection, and its call with an error. */
   fail(error: Error): void;
@@ -32,6 +33,8 @@ export class UpstreamCall implements UpstreamController, Beginning {
   /** Undefined before a connection is there, and once the call is over. */
   connection: CallCarrier | undefined;
   paused = false;
+  /** After the present piece, the answer is not read. */
+  resting = false;
   readonly #host: CallHost;
 
   constructor(host: CallHost, request: UpstreamRequest, head: string, reusable: boolean, handler: UpstreamHandler) {
@@ -57,6 +60,16 @@ export class UpstreamCall implements UpstreamController, Beginning {
     if (!this.paused) return;
     this.paused = false;
     this.connection?.resume();
+  }
+
+  rest(): void {
+    if (this.connection !== undefined) this.resting = true;
+  }
+
+  wake(): void {
+    if (!this.resting) return;
+    this.resting = false;
+    if (!this.paused) this.connection?.resume();
   }
 
   abort(reason: Error): void {

@@ -101,7 +101,7 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     // The present piece is still being parsed.
     if (this.#parser.parsing || this.#broken) return;
     this.#parseHeld();
-    if (this.#held === undefined && !this.#broken) this.#socket!.resume();
+    if (this.#held === undefined && !this.#broken && this.#call?.resting !== true) this.#socket!.resume();
   }
 
   /** Ends the connection, and its call with an error. */
@@ -172,6 +172,7 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     if (this.#broken) return;
     switch (progress) {
       case "open":
+        if (this.#call?.resting === true) this.#socket!.pause();
         return;
       case "paused": {
         const rest = bytes.subarray(bytes.length - this.#parser.rest);
@@ -203,6 +204,9 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     this.#call = undefined;
     call.connection = undefined;
     call.paused = false;
+    // A socket may read one more piece after it was told to stop.
+    if (call.resting) this.#socket!.resume();
+    call.resting = false;
     // The server answered before it had the whole request: it may read the rest as another one.
     const usable = reusable && call.reusable && !more && this.#sent && this.#socket!.writableLength === 0;
     if (usable) this.#parser.reset();

@@ -38,6 +38,15 @@ describe("disagg-headers-handler (scheduling 3.7.1)", () => {
     expect(removed).toHaveLength(2);
   });
 
+  it("names no endpoint that is down: the decode endpoint does its work", () => {
+    const down = endpointOf(3, { state: "down" });
+    expect(headersFor({ decode, prefill: [down], encode: [down] }).set).toEqual({});
+    expect(headersFor({ decode, prefill: [down, one], encode: [down, two] }).set).toEqual({
+      "x-prefiller-host-port": "10.0.0.0:8000",
+      "x-encoder-hosts-ports": "10.0.0.1:8000",
+    });
+  });
+
   it("writes IPv6 addresses in brackets", () => {
     const prefill = [endpointOf(0, { address: "fd00::1", hostPort: "[fd00::1]:8000" })];
     expect(headersFor({ decode, prefill }).set).toEqual({ "x-prefiller-host-port": "[fd00::1]:8000" });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { defineRequestHook } from "../../../../base/plugin/define.ts";
 import type { RequestHook } from "../../../../base/plugin/kinds.ts";
 
@@ -42,9 +43,11 @@ function headersHandler({ prefillProfile, encodeProfile }: z.output<typeof param
     preRequest({ profiles, setHeader, removeHeader }) {
       removeHeader(PREFILLER);
       removeHeader(ENCODERS);
-      const prefill = profiles.get(prefillProfile)?.[0];
+      // A down endpoint is the last resort of a profile. Here there is a better one: the decode endpoint does the work itself.
+      const isThere = ({ state }: Endpoint): boolean => state !== "down";
+      const prefill = profiles.get(prefillProfile)?.find(isThere);
       if (prefill !== undefined) setHeader(PREFILLER, prefill.hostPort);
-      const encode = profiles.get(encodeProfile) ?? [];
+      const encode = (profiles.get(encodeProfile) ?? []).filter(isThere);
       if (encode.length > 0) setHeader(ENCODERS, encode.map(({ hostPort }) => hostPort).join(","));
     },
   };

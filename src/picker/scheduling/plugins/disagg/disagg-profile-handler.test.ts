@@ -240,14 +240,14 @@ describe("a decider that fails", () => {
     for (let i = 0; i < 3; i++)
       expect(decide(handler, ALL)).toMatchObject({ steps: [["decode"], ["encode"]], decision: "encode-decode" });
     // Encode comes first; where that ran the prefill decider is asked after it.
-    expect(told).toEqual(["the prefill decider failed, which counts as a no"]);
+    expect(told).toEqual(["the prefill decider failed, so the stage does not run"]);
     clock.advance(10_000);
     expect(decide(handler, ALL).primary).toBe("decode");
     expect(told).toHaveLength(2);
     expect(decide(of(waiting), ALL)).toMatchObject({ steps: [["decode"]], decision: "decode-only" });
     expect(told.slice(2)).toEqual([
-      "the encode decider failed, which counts as a no",
-      "the prefill decider failed, which counts as a no",
+      "the encode decider failed, so the stage does not run",
+      "the prefill decider failed, so the stage does not run",
     ]);
   });
 });

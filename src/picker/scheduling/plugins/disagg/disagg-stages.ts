@@ -16,6 +16,8 @@ interface DisaggSettings {
   /** Undefined: sluice skips the stage, unless prefill is first. */
   readonly prefillDecider: Decider | undefined;
   readonly encodeDecider: Decider | undefined;
+  /** As of `ProfileHandler`. */
+  readonly primaryPort?: number;
   /** Gets the errors of deciders. */
   readonly log: Logger;
   readonly clock: Clock;
@@ -33,6 +35,7 @@ const NOTHING: readonly string[] = [];
  * no.
  */
 export class DisaggStages implements ProfileHandler {
+  readonly primaryPort: number | undefined;
   readonly #settings: DisaggSettings;
   readonly #decode: readonly string[];
   readonly #prefill: readonly string[];
@@ -41,6 +44,7 @@ export class DisaggStages implements ProfileHandler {
 
   constructor(settings: DisaggSettings) {
     this.#settings = settings;
+    this.primaryPort = settings.primaryPort;
     this.#decode = [settings.decode];
     this.#prefill = [settings.prefill];
     this.#encode = settings.encode === undefined ? NOTHING : [settings.encode];
@@ -103,7 +107,7 @@ export class DisaggStages implements ProfileHandler {
       refusePromise(answer);
       return Boolean(answer);
     } catch (error) {
-      this.#log.log("error", stage, { err: error, stage }, `the ${stage} decider failed, which counts as a no`);
+      this.#log.log("error", stage, { err: error, stage }, `the ${stage} decider failed, so the stage does not run`);
       return false;
     }
   }

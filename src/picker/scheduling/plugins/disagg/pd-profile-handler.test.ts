@@ -49,12 +49,22 @@ describe("pd-profile-handler (scheduling 3.7)", () => {
     expect(pdProfileHandler.companions!(parse(parameters).data)[0]!.parameters).toEqual({ prefillProfile: "p" });
   });
 
-  it("takes what older configurations say, but not another port", () => {
+  it("sends requests to the port of a sidecar where it is told one", () => {
+    const companions = (given: object) =>
+      pdProfileHandler.companions!(parse(given).data).map((one) => one.definition.type);
+    expect(companions({})).toEqual(["disagg-headers-handler"]);
+    expect(companions({ primaryPort: 8000 })).toEqual(["disagg-headers-handler", "data-parallel-header-handler"]);
+    const port = (given: object) =>
+      handlerOf(pdProfileHandler, given, [deciderSaying("prefix-based-pd-decider", true).definition]).primaryPort;
+    expect([port({}), port({ primaryPort: 9000 })]).toEqual([undefined, 9000]);
+  });
+
+  it("takes what older configurations say", () => {
     expect(parse({ prefixPluginName: "x", prefixPluginType: "y", prefixMatchInfoProducerName: "z" }).success).toBe(
       true,
     );
     expect(parse({ primaryPort: 0 }).success).toBe(true);
-    expect(parse({ primaryPort: 8000 }).error!.issues[0]!.message).toContain("targetPorts");
+    expect(parse({ primaryPort: 65536 }).success).toBe(false);
     expect(parse({ decodeProfile: "prefill" }).error!.issues[0]!.path).toEqual(["prefillProfile"]);
     expect(parse({ deciderPluginName: "" }).success).toBe(false);
   });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { defineProfileHandler } from "../../../../base/plugin/define.ts";
 import type { PluginReference } from "../../../../base/plugin/kinds.ts";
+import { dataParallelHeaderHandler, primaryPort } from "../data-parallel.ts";
 import { disaggHeadersHandler } from "./disagg-headers-handler.ts";
 import { DisaggStages } from "./disagg-stages.ts";
 
@@ -159,14 +160,11 @@ const pdParameters = z
     decodeProfile: name().default("decode").describe("Name of the decode profile."),
     prefillProfile: name().default("prefill").describe("Name of the prefill profile."),
     deciderPluginName: name().default("prefix-based-pd-decider").describe("Name of the decider of the prefill stage."),
-    primaryPort: z
-      .int()
+    primaryPort: primaryPort(0)
       .default(0)
-      .describe("Only 0: requests go to the port of the endpoint that was chosen.")
-      .refine((port) => port === 0, {
-        error:
-          "is not supported: requests go to the port of the endpoint that was chosen; leave it out, and list all ports of the pods as targetPorts of the pool",
-      }),
+      .describe(
+        "Port of a sidecar that gets all requests and passes them on to the rank in `x-data-parallel-host-port`; 0 = requests go to the port of the endpoint that was chosen.",
+      ),
     prefixPluginName: ignored(),
     prefixPluginType: ignored(),
     prefixMatchInfoProducerName: z
@@ -187,9 +185,13 @@ export const pdProfileHandler = defineProfileHandler({
   deprecated: "write disagg-profile-handler, with the decider in deciders.prefill",
   parameters: pdParameters,
   references: ({ deciderPluginName }) => [{ path: ["deciderPluginName"], name: deciderPluginName, kind: "decider" }],
-  companions: ({ prefillProfile }) => [{ definition: disaggHeadersHandler, parameters: { prefillProfile } }],
-  create: ({ decodeProfile, prefillProfile, deciderPluginName }, context) =>
+  companions: ({ prefillProfile, primaryPort }) => [
+    { definition: disaggHeadersHandler, parameters: { prefillProfile } },
+    ...(primaryPort === 0 ? [] : [{ definition: dataParallelHeaderHandler, parameters: {} }]),
+  ],
+  create: ({ decodeProfile, prefillProfile, deciderPluginName, primaryPort }, context) =>
     new DisaggStages({
+      ...(primaryPort === 0 ? {} : { primaryPort }),
       prefillFirst: false,
       decode: decodeProfile,
       prefill: prefillProfile,

@@ -72,7 +72,9 @@ export const boundedLoadFilter = defineFilter({
       .int()
       .min(1)
       .default(4)
-      .describe("Requests that an endpoint may have in any case, at least 1: of few, chance alone makes loads uneven."),
+      .describe(
+        "Requests that an endpoint may always have, at least 1: with few requests, loads are uneven by chance.",
+      ),
     inFlightLoadProducerName: z
       .string()
       .default("")

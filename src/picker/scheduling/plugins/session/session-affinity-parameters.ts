@@ -42,7 +42,7 @@ export const sessionAffinityParameters = z.strictObject({
     .enum(["encoded_endpoint_header", "session_id"])
     .default("encoded_endpoint_header")
     .describe(
-      "How Sluice finds the endpoint of a session: by a token from the header of an earlier answer, or by an id that clients choose.",
+      "How Sluice finds the endpoint of a session: by the token that an earlier answer had in a header, or by an id that clients choose.",
     ),
   encodedEndpointHeaderConfig: z
     .strictObject({ header: headerName.prefault("x-session-token") })

@@ -217,7 +217,7 @@ describe("session-affinity-producer by session id", () => {
     ]);
     const other = { process: () => undefined };
     expect(() => affinity(parameters, { plugin: () => other as never })).toThrow(
-      "agent-identity is no agent-identity, so it knows no sessions",
+      "agent-identity is not an agent-identity, so it has no sessions",
     );
   });
 

@@ -86,7 +86,7 @@ function readerOf(source: SessionSource, plugin: PluginContext["plugin"]): Reade
   if (isSessionId(source)) return ({ attribute }) => attribute(SESSION_ID);
   const agents = plugin(pluginOf(source), "request-header-processor");
   if (agents instanceof AgentIdentity) return ({ request }) => agents.sessionOf(request.headers);
-  throw new SluiceError("PLUGIN_UNKNOWN", `${pluginOf(source)} is no agent-identity, so it knows no sessions`);
+  throw new SluiceError("PLUGIN_UNKNOWN", `${pluginOf(source)} is not an agent-identity, so it has no sessions`);
 }
 
 /** Sessions with an id that the client chooses. */

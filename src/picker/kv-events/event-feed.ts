@@ -1,0 +1,247 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { Announcements } from "./announcements.ts";
+import { EventBatchReader } from "./event-batch.ts";
+import { EventStream } from "./event-stream.ts";
+import { IngestBudget } from "./ingest-budget.ts";
+import { MalformedPayload } from "./payload-reader.ts";
+import type { Closable, EventMessage, EventSockets, SocketFault, SubscriptionEvents } from "./sockets.ts";
+
+/** The label of what happens on the address where all publishers send. */
+export const CENTRAL = "local-subscriber";
+
+export interface FeedSettings {
+  /** Topics begin with it. */
+  readonly topicFilter: string;
+  /** The address where all publishers send; undefined = none. */
+  readonly bind: string | undefined;
+  /** Subscribe to each endpoint of these ports; undefined = to none. */
+  readonly perEndpoint:
+    | {
+        readonly selects: (endpoint: Endpoint) => boolean;
+        /** The rank of an endpoint is added to both. */
+        readonly port: number;
+        /** Undefined = the engines offer no replay. */
+        readonly replayPort: number | undefined;
+      }
+    | undefined;
+}
+
+export interface FeedParts {
+  readonly settings: FeedSettings;
+  readonly clock: Clock;
+  readonly announcements: Announcements;
+  readonly sockets: EventSockets;
+  /** Something went wrong with a publisher. @param source id of the endpoint, or `CENTRAL` */
+  onFault(source: string, fault: SocketFault, error: unknown): void;
+}
+
+/** What is known of one publisher, for the metrics and `/debug/plugins/state`. */
+export interface PublisherState {
+  /** Id of the endpoint, or the name of the publisher in its topic. */
+  readonly pod: string;
+  readonly messages: number;
+  readonly reconnections: number;
+  readonly missed: number;
+  readonly restarts: number;
+  readonly state: string;
+  /** Messages that wait for the end of a replay. */
+  readonly held: number;
+  /** Faults by kind. */
+  readonly faults: ReadonlyMap<SocketFault, number>;
+}
+
+class Publisher {
+  readonly pod: string;
+  readonly faults = new Map<SocketFault, number>();
+  messages = 0;
+  reconnections = 0;
+  subscription: Closable | undefined;
+  stream!: EventStream;
+
+  constructor(pod: string) {
+    this.pod = pod;
+  }
+
+  close(): void {
+    this.subscription?.close();
+    this.stream.close();
+  }
+}
+
+/** Receives the KV events of the endpoints of a pool, and gives them to the index (scheduling 3.14). */
+export class EventFeed {
+  readonly #parts: FeedParts;
+  readonly #budget: IngestBudget;
+  readonly #reader = new EventBatchReader();
+  /** Endpoints by slot. */
+  readonly #endpoints = new Map<number, Endpoint>();
+  /** The publishers of endpoints, by slot. */
+  readonly #publishers = new Map<number, Publisher>();
+  #central: Closable | undefined;
+  readonly #centralState = new Publisher(CENTRAL);
+  #isClosed = false;
+
+  constructor(parts: FeedParts) {
+    this.#parts = parts;
+    this.#budget = new IngestBudget(parts.clock);
+    this.#centralState.stream = this.#streamFor(this.#centralState, undefined, undefined);
+  }
+
+  /** The publishers that Sluice hears, or has subscribed to. */
+  states(): PublisherState[] {
+    const all = [...this.#publishers.values()];
+    if (this.#central !== undefined) all.push(this.#centralState);
+    return all.map(({ pod, messages, reconnections, faults, stream }) => ({
+      ...{ pod, messages, reconnections, faults },
+      ...{ missed: stream.gaps, restarts: stream.restarts, state: stream.state, held: stream.held },
+    }));
+  }
+
+  /** The endpoint is in the pool. May be called again. */
+  add(endpoint: Endpoint): void {
+    const { settings, sockets } = this.#parts;
+    if (this.#isClosed) return;
+    if (settings.bind !== undefined && this.#central === undefined)
+      this.#central = sockets.subscribe(settings.bind, settings.topicFilter, true, this.#centralEvents());
+    if (this.#endpoints.has(endpoint.slot)) return;
+    this.#endpoints.set(endpoint.slot, endpoint);
+    const { perEndpoint } = settings;
+    if (perEndpoint === undefined || !perEndpoint.selects(endpoint)) return;
+    const { port, replayPort } = perEndpoint;
+    const publisher = new Publisher(endpoint.id);
+    publisher.stream = this.#streamFor(
+      publisher,
+      endpoint,
+      replayPort === undefined ? undefined : addressOf(endpoint, replayPort),
+    );
+    this.#publishers.set(endpoint.slot, publisher);
+    publisher.subscription = sockets.subscribe(
+      addressOf(endpoint, port),
+      settings.topicFilter,
+      false,
+      this.#eventsOf(publisher, (message) => publisher.stream.message(message)),
+    );
+  }
+
+  /** The endpoint has left the pool: its slot may soon be another's. */
+  remove(endpoint: Endpoint): void {
+    this.#endpoints.delete(endpoint.slot);
+    this.#publishers.get(endpoint.slot)?.close();
+    this.#publishers.delete(endpoint.slot);
+    this.#parts.announcements.clear(endpoint.slot);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#central?.close();
+    this.#central = undefined;
+    for (const publisher of this.#publishers.values()) publisher.close();
+    this.#publishers.clear();
+    this.#endpoints.clear();
+  }
+
+  #streamFor(publisher: Publisher, endpoint: Endpoint | undefined, replayAddress: string | undefined): EventStream {
+    const { clock, sockets, announcements } = this.#parts;
+    return new EventStream({
+      clock,
+      apply: (message) => (endpoint === undefined ? undefined : this.#apply(publisher, endpoint, message)),
+      clear: () => {
+        if (endpoint !== undefined) announcements.clear(endpoint.slot);
+      },
+      replay: replayAddress === undefined ? undefined : (from, events) => sockets.replay(replayAddress, from, events),
+      fault: (fault, error) => this.#fault(publisher, fault, error),
+    });
+  }
+
+  #eventsOf(publisher: Publisher, message: (message: EventMessage) => Promise<void> | undefined): SubscriptionEvents {
+    return {
+      message: (received) => {
+        if (this.#isClosed) return undefined;
+        publisher.messages++;
+        return message(received);
+      },
+      disconnected: () => {
+        publisher.reconnections++;
+        publisher.stream.disconnected();
+      },
+      fault: (fault, error) => this.#fault(publisher, fault, error),
+    };
+  }
+
+  /** All publishers send to one socket: the topic says which one it is. */
+  #centralEvents(): SubscriptionEvents {
+    const state = this.#centralState;
+    return this.#eventsOf(state, (message) => {
+      const endpoint = this.#named(podIn(message.topic));
+      if (endpoint === undefined) {
+        this.#fault(state, "unknown-pod", undefined);
+        return undefined;
+      }
+      let publisher = this.#publishers.get(endpoint.slot);
+      if (publisher === undefined) {
+        publisher = new Publisher(endpoint.id);
+        publisher.stream = this.#streamFor(publisher, endpoint, undefined);
+        this.#publishers.set(endpoint.slot, publisher);
+      }
+      publisher.messages++;
+      return publisher.stream.message(message);
+    });
+  }
+
+  /** Returns the endpoint that a publisher means: by address and port, by address, or by the name of the pod. */
+  #named(pod: string): Endpoint | undefined {
+    let byAddress: Endpoint | undefined;
+    for (const endpoint of this.#endpoints.values()) {
+      if (endpoint.hostPort === pod || endpoint.id === pod || endpoint.name === pod) return endpoint;
+      if (endpoint.address === pod && (byAddress === undefined || endpoint.rank < byAddress.rank)) byAddress = endpoint;
+    }
+    return byAddress;
+  }
+
+  #apply(publisher: Publisher, endpoint: Endpoint, { topic, payload }: EventMessage): Promise<void> | undefined {
+    const { clock, announcements } = this.#parts;
+    const started = clock.now();
+    const model = modelIn(topic);
+    try {
+      this.#reader.read(payload, (event, { rank }) => {
+        announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
+      });
+    } catch (error) {
+      if (!(error instanceof MalformedPayload)) throw error;
+      this.#fault(publisher, "malformed", error);
+    }
+    return this.#budget.spent(started);
+  }
+
+  /** On a socket that several ranks share, the rank of a payload says which endpoint of the address is meant. */
+  #ranked(endpoint: Endpoint, rank: number): Endpoint {
+    if (rank < 0 || rank === endpoint.rank || this.#parts.settings.bind === undefined) return endpoint;
+    for (const other of this.#endpoints.values())
+      if (other.address === endpoint.address && other.rank === rank) return other;
+    return endpoint;
+  }
+
+  #fault(publisher: Publisher, fault: SocketFault, error: unknown): void {
+    publisher.faults.set(fault, (publisher.faults.get(fault) ?? 0) + 1);
+    this.#parts.onFault(publisher.pod, fault, error);
+  }
+}
+
+function addressOf(endpoint: Endpoint, port: number): string {
+  const { address, rank } = endpoint;
+  return `tcp://${address.includes(":") ? `[${address}]` : address}:${port + rank}`;
+}
+
+/** Returns the publisher in a topic `kv@<pod>@<model>`; a topic of another form as it is. */
+function podIn(topic: string): string {
+  const parts = topic.split("@");
+  return parts.length === 3 ? parts[1]! : topic;
+}
+
+/** Returns the model in a topic `kv@<pod>@<model>`, else "". */
+function modelIn(topic: string): string {
+  const first = topic.indexOf("@");
+  const second = topic.indexOf("@", first + 1);
+  return first < 0 || second < 0 ? "" : topic.slice(second + 1);
+}

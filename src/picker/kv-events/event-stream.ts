@@ -1,0 +1,280 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { Closable, EventMessage, ReplayEvents, SocketFault } from "./sockets.ts";
+
+/** Milliseconds without a message after which a replay has stopped. */
+const REPLAY_IDLE_MS = 5_000;
+/** Attempts of one replay without a message, before it counts as failed. */
+const REPLAY_ATTEMPTS = 2;
+/** Milliseconds after a failed replay in which none is asked for. */
+const REPLAY_COOLDOWN_MS = 30_000;
+/** The first bytes of a payload, which hold its time, tell messages apart. */
+const MARK_BYTES = 32;
+/** The most messages that wait for the end of a replay, and the most bytes. Later ones are lost, which is a gap again. */
+const MAX_HELD = 4_096;
+const MAX_HELD_BYTES = 16 * 2 ** 20;
+
+export interface StreamParts {
+  readonly clock: Clock;
+  /** Takes the events of a message. */
+  apply(message: EventMessage): Promise<void> | undefined;
+  /** The engine has forgotten all that it announced. */
+  clear(): void;
+  /** Asks for a replay; absent = the engine offers none. */
+  readonly replay?: ((from: number, events: ReplayEvents) => Closable) | undefined;
+  fault(fault: SocketFault, error?: unknown): void;
+}
+
+/**
+ * `fresh` until the first message, `live` in sequence, `replaying` while missed messages come, `catching-up` while those that came
+ * in the meantime are taken.
+ */
+type State = "fresh" | "live" | "replaying" | "catching-up";
+
+/**
+ * The messages of one publisher in their sequence (scheduling 3.14). After a gap, the missed messages are asked for. A sequence
+ * that begins again means that the engine has started again, with an empty cache.
+ *
+ * Where missed messages cannot be had, the stream goes on, and what is known of the engine may be wrong in parts until it
+ * announces or removes those blocks. A replay that begins too late shows that messages are lost for good: then all is forgotten,
+ * and what the engine still has in its buffer is taken.
+ */
+export class EventStream {
+  readonly #parts: StreamParts;
+  #state: State = "fresh";
+  /** The sequence of the next message. */
+  #next = 0;
+  #reconnected = false;
+  /** Replayed messages name no topic: they have that of the live ones. */
+  #topic = "";
+  /** The beginning of the last payload. */
+  #mark = "";
+  /** The first message of the replay is one that was here before, if the engine is still the same one. */
+  #verifies = false;
+  #gaps = 0;
+  #restarts = 0;
+  #held: EventMessage[] = [];
+  #heldBytes = 0;
+  #replay: Closable | undefined;
+  #idle: Timer | undefined;
+  #attempts = 0;
+  #replayed = 0;
+  #from = 0;
+  #cooldownUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: StreamParts) {
+    this.#parts = parts;
+  }
+
+  /** Messages that are missing, at least. */
+  get gaps(): number {
+    return this.#gaps;
+  }
+
+  /** Starts of the engine that were noticed. */
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** Messages that wait for the end of a replay. */
+  get held(): number {
+    return this.#held.length;
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Takes a message as it comes. */
+  message(message: EventMessage): Promise<void> | undefined {
+    const { sequence } = message;
+    if (this.#state === "replaying" || this.#state === "catching-up") {
+      this.#hold(message);
+      return undefined;
+    }
+    const isFirst = this.#state === "fresh";
+    this.#state = "live";
+    this.#topic = message.topic;
+    if (isFirst && sequence > 0 && this.#beginReplay(0)) {
+      this.#hold(message);
+      return undefined;
+    }
+    if (!isFirst && sequence !== this.#next) {
+      if (this.#isRestart(sequence)) {
+        this.#restart();
+        if (sequence > 0 && this.#beginReplay(0)) {
+          this.#hold(message);
+          return undefined;
+        }
+      } else if (sequence < this.#next) return undefined;
+      else {
+        this.#gaps += sequence - this.#next;
+        if (this.#beginReplay(this.#reconnected ? this.#next - 1 : this.#next)) {
+          this.#verifies = this.#reconnected;
+          this.#hold(message);
+          return undefined;
+        }
+      }
+    }
+    return this.#apply(message);
+  }
+
+  /** The connection is lost: the engine may be another one when it is back. */
+  disconnected(): void {
+    this.#reconnected = true;
+  }
+
+  close(): void {
+    this.#endReplay();
+    this.#state = "live";
+    this.#held = [];
+    this.#heldBytes = 0;
+  }
+
+  /** A sequence that was there comes again: once it may be a copy, but not after the connection was lost. */
+  #isRestart(sequence: number): boolean {
+    return sequence < this.#next - 1 || (sequence === this.#next - 1 && this.#reconnected);
+  }
+
+  #restart(): void {
+    this.#restarts++;
+    this.#cooldownUntil = Number.NEGATIVE_INFINITY;
+    this.#parts.clear();
+  }
+
+  #apply(message: EventMessage): Promise<void> | undefined {
+    this.#reconnected = false;
+    this.#next = message.sequence + 1;
+    this.#mark = markOf(message);
+    return this.#parts.apply(message);
+  }
+
+  #hold(message: EventMessage): void {
+    const last = this.#held.at(-1);
+    if (last !== undefined && message.sequence < last.sequence) {
+      // The engine starts again while the messages of its former life come.
+      this.#endReplay();
+      this.#held = [];
+      this.#heldBytes = 0;
+      this.#restart();
+      this.#beginReplay(0);
+    }
+    if (this.#held.length >= MAX_HELD || this.#heldBytes + message.payload.length > MAX_HELD_BYTES) return;
+    this.#held.push(message);
+    this.#heldBytes += message.payload.length;
+  }
+
+  /** @returns whether a replay has begun */
+  #beginReplay(from: number): boolean {
+    const { replay, clock } = this.#parts;
+    if (replay === undefined || clock.now() < this.#cooldownUntil) return false;
+    this.#state = "replaying";
+    this.#verifies = false;
+    this.#from = from;
+    this.#replayed = 0;
+    this.#attempts = 0;
+    this.#ask(from);
+    return true;
+  }
+
+  #ask(from: number): void {
+    this.#attempts++;
+    this.#watch();
+    const replay = this.#parts.replay!(from, {
+      message: (message) => (replay === this.#replay ? this.#onReplayed(message) : undefined),
+      done: () => {
+        if (replay === this.#replay) this.#finishReplay(true);
+      },
+      fault: (fault, error) => {
+        this.#parts.fault(fault, error);
+        if (replay === this.#replay) this.#finishReplay(false);
+      },
+    });
+    this.#replay = replay;
+  }
+
+  #watch(): void {
+    this.#idle?.cancel();
+    this.#idle = this.#parts.clock.after(REPLAY_IDLE_MS, () => this.#onIdle(), true);
+  }
+
+  #onIdle(): void {
+    this.#replay?.close();
+    this.#replay = undefined;
+    if (this.#attempts >= REPLAY_ATTEMPTS) {
+      this.#parts.fault("replay-no-progress");
+      this.#finishReplay(false);
+    } else this.#ask(this.#replayed > 0 ? this.#next : this.#from);
+  }
+
+  #onReplayed(replayed: EventMessage): Promise<void> | undefined {
+    this.#watch();
+    const message = replayed.topic === "" ? { ...replayed, topic: this.#topic } : replayed;
+    const { sequence } = message;
+    if (this.#verifies) {
+      this.#verifies = false;
+      if (sequence === this.#next - 1) {
+        if (markOf(message) === this.#mark) {
+          this.#replayed++;
+          return undefined;
+        }
+        // Another life of the engine, which has come further than the one before.
+        this.#endReplay();
+        this.#restart();
+        this.#beginReplay(0);
+        return undefined;
+      }
+    }
+    if (this.#replayed === 0) {
+      if (sequence > this.#from && this.#from > 0) this.#lose();
+    } else if (sequence < this.#next) return undefined;
+    else if (sequence > this.#next) this.#lose();
+    this.#replayed++;
+    this.#attempts = 0;
+    return this.#apply(message);
+  }
+
+  /** Messages are lost for good. */
+  #lose(): void {
+    this.#parts.fault("replay-incomplete");
+    this.#parts.clear();
+  }
+
+  #finishReplay(isWhole: boolean): void {
+    const asked = this.#from;
+    const replayed = this.#replayed;
+    this.#endReplay();
+    if (!isWhole) this.#cooldownUntil = this.#parts.clock.now() + REPLAY_COOLDOWN_MS;
+    else if (replayed === 0 && asked > 0) this.#lose();
+    // Without any message of the replay, the sequence is that of the first one that waits.
+    if (replayed === 0 && asked === 0) this.#next = this.#held[0]?.sequence ?? 0;
+    this.#state = "catching-up";
+    void this.#catchUp();
+  }
+
+  async #catchUp(): Promise<void> {
+    while (this.#state === "catching-up") {
+      const message = this.#held.shift();
+      if (message === undefined) {
+        this.#state = "live";
+        return;
+      }
+      this.#heldBytes -= message.payload.length;
+      if (message.sequence < this.#next) continue;
+      // There is no second replay for what the first one could not bring.
+      this.#gaps += message.sequence - this.#next;
+      const pause = this.#apply(message);
+      if (pause !== undefined) await pause;
+    }
+  }
+
+  #endReplay(): void {
+    this.#replay?.close();
+    this.#replay = undefined;
+    this.#idle?.cancel();
+    this.#idle = undefined;
+  }
+}
+
+function markOf({ payload }: EventMessage): string {
+  return `${payload.length} ${payload.toString("latin1", 0, MARK_BYTES)}`;
+}

@@ -1,0 +1,75 @@
+const NONE: readonly number[] = [];
+
+/**
+ * Small dense numbers for the sources of endpoints, which are places in bit sets. A closed lane is taken again only when it is
+ * freed, so that what it still holds is not mistaken for the blocks of its next owner.
+ */
+export class Lanes {
+  /** By slot: source and lane in turn. */
+  readonly #bySlot: (number[] | undefined)[] = [];
+  /** By slot: lanes only. */
+  readonly #lanes: (number[] | undefined)[] = [];
+  readonly #free: number[] = [];
+  #used = 0;
+  #size = 0;
+
+  /** Open lanes. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The highest lane that was ever open; 0 when there was none. */
+  get highest(): number {
+    return Math.max(0, this.#used - 1);
+  }
+
+  /** The open lanes of a slot. */
+  of(slot: number): readonly number[] {
+    return this.#lanes[slot] ?? NONE;
+  }
+
+  /** Returns the lane of a source, or -1. */
+  find(slot: number, source: number): number {
+    const pairs = this.#bySlot[slot];
+    if (pairs !== undefined) for (let i = 0; i < pairs.length; i += 2) if (pairs[i] === source) return pairs[i + 1]!;
+    return -1;
+  }
+
+  /** Returns the lane of a source, and opens one if it has none. */
+  open(slot: number, source: number): number {
+    const found = this.find(slot, source);
+    if (found >= 0) return found;
+    const lane = this.#free.pop() ?? this.#used++;
+    while (this.#bySlot.length <= slot) {
+      this.#bySlot.push(undefined);
+      this.#lanes.push(undefined);
+    }
+    this.#bySlot[slot] ??= [];
+    this.#bySlot[slot].push(source, lane);
+    this.#lanes[slot] ??= [];
+    this.#lanes[slot].push(lane);
+    this.#size++;
+    return lane;
+  }
+
+  /** Closes the lanes of a slot, or that of one source. @returns the closed lanes, which nobody takes before `free` */
+  close(slot: number, source?: number): number[] {
+    const pairs = this.#bySlot[slot];
+    if (pairs === undefined) return [];
+    const closed: number[] = [];
+    const left: number[] = [];
+    for (let i = 0; i < pairs.length; i += 2) {
+      if (source === undefined || pairs[i] === source) closed.push(pairs[i + 1]!);
+      else left.push(pairs[i]!, pairs[i + 1]!);
+    }
+    this.#bySlot[slot] = left.length === 0 ? undefined : left;
+    this.#lanes[slot] = left.length === 0 ? undefined : left.filter((_, i) => i % 2 === 1);
+    this.#size -= closed.length;
+    return closed;
+  }
+
+  /** A closed lane holds nothing any more. */
+  free(lane: number): void {
+    this.#free.push(lane);
+  }
+}

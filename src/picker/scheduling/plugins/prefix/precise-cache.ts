@@ -1,0 +1,282 @@
+import type { Clock, Timer } from "../../../../base/clock/clock.ts";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../../../../base/inference/request.ts";
+import {
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_CACHED_BLOCKS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
+  type TokenizedPrompt,
+} from "../../../../base/plugin/keys.ts";
+import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import type { Logger } from "../../../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../../../base/telemetry/rate-limited-log.ts";
+import { Announcements } from "../../../kv-events/announcements.ts";
+import { EventCounts } from "../../../kv-events/event-counts.ts";
+import { EventFeed, type FeedSettings, type PublisherState } from "../../../kv-events/event-feed.ts";
+import { type HashedPrompt, PromptMatch } from "../../../kv-events/prompt-match.ts";
+import type { EventSockets, SocketFault } from "../../../kv-events/sockets.ts";
+import { Speculation } from "../../../kv-events/speculation.ts";
+import { Tiers } from "../../../kv-events/tiers.ts";
+import { EventIndex } from "../../../prefix/event-index.ts";
+import { TokenChain } from "../../../prefix/token-chain.ts";
+import { PREFILL_PROFILE } from "./approx-prefix-cache-producer.ts";
+import { type PreciseParameters, type PreciseSettings, preciseSettings, selectorOf } from "./precise-parameters.ts";
+
+/** The most publishers in the debug state. */
+const MAX_SHOWN = 100;
+/** Pairs of forgotten endpoints that are freed at a time, and milliseconds between two times. */
+const SWEEP_PAIRS = 2_000;
+const SWEEP_MS = 5;
+/** Milliseconds between two log lines of one kind. */
+const LOG_INTERVAL_MS = 30_000;
+
+/** The blocks that the engines say they hold (scheduling 3.14). */
+export class PrecisePrefixCache implements Producer {
+  readonly settings: PreciseSettings;
+  readonly index: EventIndex;
+  readonly counts = new EventCounts();
+  readonly feed: EventFeed;
+  /** Called with the seconds of each lookup; undefined = nobody measures. */
+  onLookup: ((seconds: number) => void) | undefined;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #rare: RateLimitedLog;
+  readonly #match: PromptMatch;
+  readonly #announcements: Announcements;
+  readonly #speculation: Speculation | undefined;
+  /** The last request and its tokens; undefined as soon as it is routed or refused. */
+  #request: InferenceRequest | undefined;
+  #prompt: HashedPrompt | undefined;
+  #sweeper: Timer | undefined;
+  #reporter: Timer | undefined;
+
+  constructor(parameters: PreciseParameters, { clock, log, random }: PluginContext, sockets: EventSockets) {
+    this.settings = preciseSettings(parameters);
+    this.#clock = clock;
+    this.#log = log;
+    this.#rare = new RateLimitedLog(log, clock, { intervalMs: LOG_INTERVAL_MS, maxKeys: 256 });
+    const tiers = new Tiers(
+      parameters.indexerConfig.kvCacheBackendConfigs.map(({ name, weight }) => ({ name: name.toLowerCase(), weight })),
+    );
+    const { maxPairs, seed, speculativeTtl, logInterval } = this.settings;
+    this.index = new EventIndex({ weights: tiers.weights, maxPairs, key: random.below(2 ** 32) });
+    const keys = [random.below(2 ** 32), random.below(2 ** 32)] as const;
+    // Events and prompts are hashed in turns, so each has a chain of its own.
+    this.#match = new PromptMatch(this.index, new TokenChain(...keys, seed));
+    this.#announcements = new Announcements({
+      ...{ index: this.index, tiers, counts: this.counts },
+      chain: new TokenChain(...keys, seed),
+    });
+    if (speculativeTtl > 0) this.#speculation = new Speculation(this.index, clock, tiers.speculative, speculativeTtl);
+    this.feed = new EventFeed({
+      ...{ clock, sockets, announcements: this.#announcements, settings: feedSettings(parameters) },
+      onFault: (source, fault, error) => this.#faulty(source, fault, error),
+    });
+    if (logInterval > 0) this.#reportEvery(logInterval);
+  }
+
+  produce(context: ProduceContext): void {
+    const { request, candidates } = context;
+    const { endpoints, count } = candidates;
+    const tokenized = context.attribute(TOKENIZED_PROMPT);
+    this.#request = undefined;
+    this.#prompt = undefined;
+    const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
+    const cached = candidates.column(PREFIX_CACHED_BLOCKS);
+    const { blockTokens } = this.settings;
+    candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
+    matched.fill(0, 0, count);
+    cached.fill(0, 0, count);
+    // Text packed into numbers is not what the engine hashes.
+    if (tokenized === undefined || tokenized.units !== undefined) {
+      candidates.column(PREFIX_TOTAL_BLOCKS).fill(0, 0, count);
+      this.#withoutTokens();
+      return;
+    }
+    const prompt = { tokenized, model: request.targetModel, cacheSalt: request.cacheSalt };
+    this.#request = request;
+    this.#prompt = prompt;
+    this.#speculation?.expire();
+    const started = this.onLookup === undefined ? 0 : this.#clock.now();
+    const sizes = this.#sizes();
+    const most = this.#match.match(prompt, sizes, endpoints, count, matched, cached);
+    this.onLookup?.((this.#clock.now() - started) / 1000);
+    for (let i = 0; i < count; i++) {
+      matched[i] = wholeBlocks(matched[i]!, blockTokens);
+      cached[i] = wholeBlocks(cached[i]!, blockTokens);
+    }
+    candidates.column(PREFIX_TOTAL_BLOCKS).fill(blocksOf(tokenized, blockTokens), 0, count);
+    this.counts.lookups++;
+    if (most > 0) this.counts.hits++;
+    this.counts.maxHits += Math.floor(most / blockTokens);
+  }
+
+  routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
+    const prompt = this.#taken(request);
+    if (prompt === undefined || this.#speculation === undefined) return;
+    const keys = this.#keysOf(prompt);
+    this.#speculation.expect(endpoint.slot, keys);
+    const prefill = others.get(PREFILL_PROFILE);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#speculation.expect(prefill.slot, keys);
+  }
+
+  refused(): void {
+    this.#request = undefined;
+    this.#prompt = undefined;
+  }
+
+  follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    const speculation = this.#speculation;
+    if (speculation === undefined || request !== this.#request || this.#prompt === undefined) return undefined;
+    const keys = this.#keysOf(this.#prompt);
+    return (served) => speculation.expect(served.slot, keys);
+  }
+
+  endpointAdded(endpoint: Endpoint): void {
+    this.feed.add(endpoint);
+  }
+
+  endpointRemoved(endpoint: Endpoint): void {
+    this.feed.remove(endpoint);
+    this.#speculation?.forget(endpoint.slot);
+    this.#sweep();
+  }
+
+  close(): void {
+    this.feed.close();
+    this.#sweeper?.cancel();
+    this.#reporter?.cancel();
+  }
+
+  /** Returns publishers, the busiest first, and the size of the index (scheduling 9.2). */
+  debugState(): unknown {
+    const states = this.feed.states().sort((a, b) => b.messages - a.messages || (a.pod < b.pod ? -1 : 1));
+    return {
+      blockSizeTokens: this.settings.blockTokens,
+      engineBlockSizes: this.#announcements.blockSizes,
+      pairs: this.index.size,
+      maxPairs: this.settings.maxPairs,
+      bytes: this.index.bytes,
+      speculativeIndexing: this.#speculation !== undefined,
+      totalSpeculativeEntries: this.#speculation?.requests ?? 0,
+      subscribers: states.slice(0, MAX_SHOWN).map(shownState),
+      totalSubscribers: states.length,
+      maxSubscribers: MAX_SHOWN,
+      skipped: [...this.counts.skips()].map(({ what, kind, reason, count }) => ({ what, kind, reason, count })),
+    };
+  }
+
+  /** The sizes at which a prompt is looked up; expected blocks have the size of matches. */
+  #sizes(): readonly number[] {
+    const sizes = this.#announcements.blockSizes;
+    const own = this.#expectedSize();
+    return this.#speculation === undefined || sizes.includes(own) ? sizes : [...sizes, own];
+  }
+
+  /** Blocks are expected in the size that the engines use, if there is only one. */
+  #expectedSize(): number {
+    const sizes = this.#announcements.blockSizes;
+    return sizes.length === 1 ? sizes[0]! : this.settings.blockTokens;
+  }
+
+  #keysOf(prompt: HashedPrompt): Int32Array {
+    const size = this.#expectedSize();
+    const keys = new Int32Array(2 * blocksOf(prompt.tokenized, size));
+    let at = 0;
+    this.#match.keys(prompt, size, (low, high) => {
+      keys[at++] = low;
+      keys[at++] = high;
+    });
+    return keys;
+  }
+
+  #taken(request: InferenceRequest): HashedPrompt | undefined {
+    const prompt = request === this.#request ? this.#prompt : undefined;
+    this.refused();
+    return prompt;
+  }
+
+  #withoutTokens(): void {
+    if (this.index.size === 0) return;
+    this.#rare.log(
+      "warn",
+      "kv-events-no-tokens",
+      {},
+      "requests come without tokens, so KV-cache events say nothing of them; give token-producer a tokenizer",
+    );
+  }
+
+  #faulty(source: string, fault: SocketFault, error: unknown): void {
+    this.#rare.log(
+      "warn",
+      `kv-events-${fault}-${source}`,
+      { endpoint: source, fault, ...(error instanceof Error ? { err: error } : {}) },
+      "KV-cache events of an endpoint are not complete",
+    );
+    this.#sweep();
+  }
+
+  /** Frees the memory of forgotten endpoints, a little at a time. */
+  #sweep(): void {
+    this.#sweeper?.cancel();
+    this.#sweeper = undefined;
+    if (!this.index.sweep(SWEEP_PAIRS)) return;
+    this.#sweeper = this.#clock.after(SWEEP_MS, () => this.#sweep(), true);
+  }
+
+  #reportEvery(interval: number): void {
+    this.#reporter = this.#clock.after(
+      interval,
+      () => {
+        const { admissions, evictions, lookups, hits } = this.counts;
+        const { size, bytes } = this.index;
+        this.#log.info({ admissions, evictions, lookups, hits, pairs: size, bytes }, "KV-cache events");
+        this.#reportEvery(interval);
+      },
+      true,
+    );
+  }
+}
+
+function shownState({ faults, ...state }: PublisherState): unknown {
+  return { ...state, faults: Object.fromEntries(faults) };
+}
+
+/** The weights of tiers are not whole, so a sum of 0.8 may end just below a whole number. */
+function wholeBlocks(tokens: number, blockTokens: number): number {
+  return Math.floor(tokens / blockTokens + 1e-9);
+}
+
+function blocksOf({ prompts }: TokenizedPrompt, blockTokens: number): number {
+  let blocks = 0;
+  for (const { start, end } of prompts) blocks += Math.floor((end - start) / 4 / blockTokens);
+  return blocks;
+}
+
+function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
+  const { topicFilter, zmqEndpoint, discoverPods, podDiscoveryConfig } = kvEventsConfig;
+  const {
+    podLabelSelector = "",
+    podNamespace = "",
+    socketPort = 5557,
+    replaySocketPort = 0,
+  } = podDiscoveryConfig ?? {};
+  const conditions = podLabelSelector === "" ? [] : (selectorOf(podLabelSelector) ?? []);
+  return {
+    topicFilter,
+    bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
+    perEndpoint: discoverPods
+      ? {
+          port: socketPort,
+          replayPort: replaySocketPort > 0 ? replaySocketPort : undefined,
+          selects: ({ labels, namespace }) =>
+            (podNamespace === "" || namespace === podNamespace) &&
+            conditions.every(
+              ({ key, value, equal }) => (Object.hasOwn(labels, key) && labels[key] === value) === equal,
+            ),
+        }
+      : undefined,
+  };
+}

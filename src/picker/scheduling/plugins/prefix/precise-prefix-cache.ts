@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { defineProducer, defineScorer } from "../../../../base/plugin/define.ts";
+import {
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_CACHED_BLOCKS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
+} from "../../../../base/plugin/keys.ts";
+import { zeroMqSockets } from "../../../kv-events/zeromq-sockets.ts";
+import { PrecisePrefixCache } from "./precise-cache.ts";
+import { preciseNotes, preciseParameters } from "./precise-parameters.ts";
+
+/** scheduling 3.14 */
+export const precisePrefixCacheProducer = defineProducer({
+  type: "precise-prefix-cache-producer",
+  describe:
+    "Hears from the engines which blocks they hold (KV-cache events), and publishes how much of a prompt each endpoint holds. It needs real tokens: a token-producer with a tokenizer.",
+  parameters: z.strictObject(preciseParameters),
+  produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS],
+  requires: [TOKENIZED_PROMPT],
+  notes: preciseNotes,
+  create: (parameters, context) => new PrecisePrefixCache(parameters, context, zeroMqSockets()),
+});
+
+/** scheduling 3.9: the older form, a producer and a scorer in one. */
+export const precisePrefixCacheScorer = defineScorer({
+  type: "precise-prefix-cache-scorer",
+  describe: "Deprecated: a precise-prefix-cache-producer and a prefix-cache-scorer in one.",
+  deprecated: "write precise-prefix-cache-producer, with the same parameters, and prefix-cache-scorer",
+  parameters: z.strictObject({
+    ...preciseParameters,
+    prefixMatchInfoProducerName: z
+      .string()
+      .default("precise-prefix-cache-producer")
+      .describe("Instance name of the producer, where the file configures one."),
+  }),
+  requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_CACHED_BLOCKS],
+  companions: ({ prefixMatchInfoProducerName: _, ...parameters }) => [
+    { definition: precisePrefixCacheProducer, parameters },
+  ],
+  notes: preciseNotes,
+  create: () => ({
+    score({ candidates, out }) {
+      const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
+      const total = candidates.column(PREFIX_TOTAL_BLOCKS);
+      for (let i = 0; i < candidates.count; i++) if (total[i]! > 0) out[i] = matched[i]! / total[i]!;
+    },
+  }),
+});

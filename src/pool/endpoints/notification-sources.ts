@@ -1,0 +1,33 @@
+import { z } from "zod";
+import { defineDataSource } from "../../base/plugin/define.ts";
+
+/**
+ * scheduling 1.8. Sluice tells every plugin of endpoints that leave, whether or not a file names this source. What the file
+ * says of it is checked all the same.
+ */
+export const endpointNotificationSource = defineDataSource({
+  type: "endpoint-notification-source",
+  describe: "Tells plugins of endpoints that come and go: the producers and topology-extractor, listed or not.",
+  payload: "endpoints",
+  create: () => ({ notifies: "endpoints" }),
+});
+
+/** scheduling 1.8. Of all kinds of objects, plugins here learn from pods alone. */
+export const k8sNotificationSource = defineDataSource({
+  type: "k8s-notification-source",
+  describe: "Tells topology-extractor of changed pods, listed or not.",
+  payload: "pods",
+  parameters: z.strictObject({
+    group: z
+      .literal("", { error: "is no group that Sluice watches for plugins; only pods are: leave group empty" })
+      .default("")
+      .describe("API group; only the empty one, that of pods."),
+    version: z
+      .literal("v1", { error: "is no version that Sluice watches for plugins; write v1" })
+      .describe("API version; only `v1`."),
+    kind: z
+      .literal("Pod", { error: "is no kind that Sluice watches for plugins; only Pod is" })
+      .describe("Kind of the objects; only `Pod`."),
+  }),
+  create: () => ({ notifies: "pods" }),
+});

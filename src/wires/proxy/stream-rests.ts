@@ -1,0 +1,101 @@
+import type { Clock } from "../../base/clock/clock.ts";
+
+/** The answer of a model server, as a stream that rests sees it. */
+interface RestingAnswer {
+  /** Stops reading behind the present piece of the answer, until `wake`. */
+  rest(): void;
+  wake(): void;
+}
+
+/** Milliseconds from one end of rests to the next one: streams whose time is nearly over go on together. */
+const STEP = 2;
+
+/** One event stream. */
+export class StreamRest {
+  /** Monotonic milliseconds of the end of the present rest; NaN while it does not rest. */
+  due = Number.NaN;
+  readonly #rests: StreamRests;
+  readonly #answer: RestingAnswer;
+  /** Monotonic milliseconds since which the next chunk is waited for; NaN before the first one. */
+  #waitedSince = Number.NaN;
+
+  constructor(rests: StreamRests, answer: RestingAnswer) {
+    this.#rests = rests;
+    this.#answer = answer;
+  }
+
+  /** The client has a chunk. @param now monotonic milliseconds */
+  passed(now: number): void {
+    // Further chunks of the piece after which the stream rests.
+    if (!Number.isNaN(this.due)) return;
+    if (this.#rests.suits(now - this.#waitedSince)) {
+      this.#answer.rest();
+      this.#rests.add(this, now);
+    }
+    this.#waitedSince = now;
+  }
+
+  /** The rest is over. */
+  woken(now: number): void {
+    this.due = Number.NaN;
+    this.#waitedSince = now;
+    this.#answer.wake();
+  }
+
+  /** The stream is over. */
+  end(): void {
+    this.#rests.streams--;
+  }
+}
+
+/**
+ * Lets the fast event streams of a busy gateway rest: after a chunk, the answer of the model server is not read for a moment, and
+ * what has come by then leaves in one write. A write costs more than all other work on a chunk (docs/adr/0040).
+ *
+ * A stream is fast when its chunk comes within the length of a rest. The first chunk of a stream never waits, nor does any chunk of a
+ * slower stream, nor any of a gateway with few streams.
+ */
+export class StreamRests {
+  /** Event streams under way. */
+  streams = 0;
+  readonly #clock: Clock;
+  readonly #ms: number;
+  readonly #from: number;
+  /** In the order of their ends, since all rests have one length. A stream is in it once. */
+  #resting: StreamRest[] = [];
+
+  /** @param ms length of a rest; 0 = streams do not rest @param from so many streams make a gateway busy */
+  constructor(clock: Clock, ms: number, from: number) {
+    this.#clock = clock;
+    this.#ms = ms;
+    this.#from = from;
+  }
+
+  /** An event stream begins. */
+  open(answer: RestingAnswer): StreamRest {
+    this.streams++;
+    return new StreamRest(this, answer);
+  }
+
+  /** Whether a stream rests after a chunk. @param waited milliseconds for which the chunk was waited for; NaN for the first one */
+  suits(waited: number): boolean {
+    return this.streams >= this.#from && waited < this.#ms;
+  }
+
+  /** A stream rests from now on. @param now monotonic milliseconds */
+  add(stream: StreamRest, now: number): void {
+    stream.due = now + this.#ms;
+    if (this.#resting.push(stream) === 1) this.#clock.after(this.#ms, this.#wake);
+  }
+
+  readonly #wake = (): void => {
+    const resting = this.#resting;
+    const now = this.#clock.now();
+    let count = 0;
+    while (count < resting.length && resting[count]!.due <= now) count++;
+    this.#resting = resting.slice(count);
+    for (let i = 0; i < count; i++) resting[i]!.woken(now);
+    const next = this.#resting[0];
+    if (next !== undefined) this.#clock.after(Math.max(STEP, next.due - now), this.#wake);
+  };
+}

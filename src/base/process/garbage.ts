@@ -28,10 +28,18 @@ export function collectGarbageRarely(): void {
 export function keepHeapSmall(): void {
   if (!isMeasured()) return;
   weighTogether(OFTEN);
-  // A limit that the operator gives counts.
-  if (`${process.execArgv.join(" ")} ${process.env["NODE_OPTIONS"] ?? ""}`.includes("semi-space")) return;
   const young = getHeapSpaceStatistics().find((space) => space.space_name === "new_space");
-  if ((young?.space_size ?? 0) >= YOUNG) setFlagsFromString("--semi-space-growth-factor=1");
+  const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""];
+  if (stopsGrowth(young?.space_size ?? 0, options)) setFlagsFromString("--semi-space-growth-factor=1");
+}
+
+/**
+ * Whether the young generation has its size. A size that the operator gives counts instead.
+ * @param bytes of the young generation
+ * @param options of Node.js
+ */
+export function stopsGrowth(bytes: number, options: readonly string[]): boolean {
+  return bytes >= YOUNG && !options.some((option) => /semi[-_]space/.test(option));
 }
 
 function isMeasured(): boolean {

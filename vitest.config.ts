@@ -15,7 +15,7 @@ const COMMON = {
   expect: { poll: { timeout: fixedLimit(1000) } },
 };
 
-const UNIT = ["src/**/*.test.ts", "scripts/**/*.test.ts", "bench/**/*.test.ts"];
+const UNIT = ["src/**/*.test.ts", "scripts/**/*.test.ts", "bench/**/*.test.ts", "dashboard/**/*.test.ts"];
 const PARTS = ["test/**/*.test.ts"];
 const LONG_FORMS = ["**/*.soak.test.ts", "**/node_modules/**"];
 /**

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ARROWS, circlesOf, faultsOf, importsOf, violationsIn } from "./arrows.ts";
+import { ARROWS, circlesOf, faultsOf, importsOf, pageViolationsIn, violationsIn } from "./arrows.ts";
 
 const rooms = Object.keys(ARROWS);
 const of = (kind: string): string => rooms.find((room) => room === kind || room.endsWith(`/${kind}`))!;
@@ -31,6 +31,15 @@ describe("arrow check", () => {
     expect(violationsIn(`${exchange}/a.ts`, `import "${path(exchange, proxy)}/b.ts";`)).toHaveLength(1);
     // What everybody may import has a list of its own.
     expect(violationsIn(`${clock}/a.ts`, `import "${path(clock, of("telemetry"))}/b.ts";`)).toHaveLength(1);
+  });
+
+  it("lets the page import the types of its feed and the scheduler, and no more", () => {
+    const text = (target: string): string => `import { a } from "../../../src/${target}.ts";`;
+    for (const allowed of ["wires/admin/feed/feed", "picker/scheduling/build", "base/clock/random"])
+      expect(pageViolationsIn("views/a.tsx", text(allowed))).toEqual([]);
+    for (const refused of ["picker/exchange/exchange", "pool/endpoints/pool", "wires/proxy/a", "commands/main"])
+      expect(pageViolationsIn("views/a.tsx", text(refused))).toHaveLength(1);
+    expect(pageViolationsIn("app.tsx", `import "./views/a.tsx"; import "preact";`)).toEqual([]);
   });
 
   it("catches unknown rooms, paths out of src and the time read elsewhere", () => {

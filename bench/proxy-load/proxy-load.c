@@ -1,4 +1,4 @@
-// The client of bench/proxy.ts: HTTP/1.1 over kept connections, chat completions with prompts that share prefixes in groups.
+// The client of bench/peers.ts: HTTP/1.1 over kept connections, chat completions with prompts that share prefixes in groups.
 //   proxy-load --target IP:PORT [--direct IP:PORT] [--rate R] [--connections C] [--seconds S] [--warmup S]
 //              [--body BYTES] [--stream] [--model NAME] [--header 'name: value']
 // Without --rate every connection sends its next request after the last answer (closed loop). With --rate requests arrive at

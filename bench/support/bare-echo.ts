@@ -1,37 +1,8 @@
 /**
- * The reference of bench/extproc.ts: node:http2 and nothing else. It answers as an ext_proc server must, but decodes
- * nothing and decides nothing: a pick that never changes, and every body handed back behind another prefix (HttpBody and
- * StreamedBodyResponse have the same bytes).
+ * The reference of bench/extproc.ts: node:http2 and nothing else. It decodes nothing and decides nothing.
  */
 import { createServer, type ServerHttp2Stream } from "node:http2";
-import { field } from "./wire.ts";
-
-const framed = (message: Uint8Array): Buffer => {
-  const prefix = Buffer.alloc(5);
-  prefix.writeUInt32BE(message.length, 1);
-  return Buffer.concat([prefix, message]);
-};
-
-const KEY = Buffer.from("x-gateway-destination-endpoint");
-const ADDRESS = Buffer.from("127.0.0.1:8000");
-const header = field(1, Buffer.concat([field(1, KEY), field(3, ADDRESS)]));
-const mutation = field(2, field(1, header));
-const entry = field(1, Buffer.concat([field(1, KEY), field(2, field(3, ADDRESS))]));
-const metadata = field(8, field(1, Buffer.concat([field(1, Buffer.from("envoy.lb")), field(2, field(5, entry))])));
-const PICK = framed(Buffer.concat([field(1, field(1, Buffer.concat([mutation, Buffer.from([0x28, 1])]))), metadata]));
-const RESPONSE_HEADERS = framed(field(2, field(1, new Uint8Array(0))));
-
-/** `tag length bytes...` of a message's first field, as a reply: BodyResponse{CommonResponse{BodyMutation{streamed_response}}}. */
-function handBack(message: Buffer, number: number): Buffer {
-  let at = 1;
-  let size = 0;
-  for (let shift = 0; ; shift += 7) {
-    const byte = message[at++]!;
-    size |= (byte & 127) << shift;
-    if (byte < 128) break;
-  }
-  return framed(field(number, field(1, field(3, field(3, message.subarray(at, at + size))))));
-}
+import { answerTo } from "./echo-answers.ts";
 
 const server = createServer({
   streamResetBurst: 1e9,
@@ -53,10 +24,8 @@ server.on("stream", (stream: ServerHttp2Stream) => {
       if (rest.length < 5 + size) return;
       const message = rest.subarray(5, 5 + size);
       rest = rest.subarray(5 + size);
-      if (message[0] === 0x12) stream.write(PICK);
-      else if (message[0] === 0x22) stream.write(handBack(message, 3));
-      else if (message[0] === 0x1a) stream.write(RESPONSE_HEADERS);
-      else if (message[0] === 0x2a) stream.write(handBack(message, 4));
+      const answer = answerTo(message);
+      if (answer !== undefined) stream.write(answer);
     }
   });
 });

@@ -79,9 +79,9 @@ export function App() {
   const isStale = connection.state === "lost";
   return (
     <div class={isStale ? "shell stale" : "shell"}>
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+      <button type="button" class="button skip" onClick={() => main.current?.focus()}>
         Skip to the contents
-      </a>
+      </button>
       <header class="top">
         <a class="brand" href={linkTo("overview")}>
           <Mark />
@@ -118,8 +118,8 @@ export function App() {
         {connection.state === "lost" && (
           <div class="lost-banner" role="alert">
             <span>
-              <b>Connection lost.</b> The page shows the state of <Moment at={connection.since} />: {connection.because}.
-              It comes back by itself.
+              <b>Connection lost.</b> The page shows the state of <Moment at={connection.since} />: {connection.because}
+              . It comes back by itself.
             </span>
           </div>
         )}

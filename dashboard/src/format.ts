@@ -20,7 +20,9 @@ export function count(value: Maybe): string {
 
 /** A share of 1 as per cent. */
 export function percent(share: Maybe): string {
-  return isKnown(share) ? `${three.format(Math.abs(share) < 0.1 ? share * 100 : Math.round(share * 1000) / 10)} %` : UNKNOWN;
+  return isKnown(share)
+    ? `${three.format(Math.abs(share) < 0.1 ? share * 100 : Math.round(share * 1000) / 10)} %`
+    : UNKNOWN;
 }
 
 /** A span with the unit that fits. @param ms milliseconds */

@@ -71,6 +71,11 @@ export const COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./doctor/command.ts")).doctorCommand(),
   },
   {
+    term: "top [options]",
+    about: "watch a running gateway, picker or dispatcher in the terminal",
+    load: async () => (await import("./top/command.ts")).topCommand(),
+  },
+  {
     term: "explain [options] [id]",
     about: "say why a request went where it went, or why it was refused",
     load: async () => (await import("./explain/command.ts")).explainCommand(),

@@ -194,7 +194,7 @@ describe("mistakes", () => {
         2,
         /there is no queue "qq" in .*dispatch\.yaml; it has q, fixed; did you mean/,
       ],
-      [["enqueue", "{}"], 2, /which queue of .*\? it has q, fixed; name one/],
+      [["enqueue", "{}"], 2, /name the queue with --queue: .* has q, fixed/],
       [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json cannot be read: ENOENT/],
       [["enqueue", "--queue", "q", '{"id":"a","paylod":{}}'], 2, /no member "paylod"; did you mean `payload`\?/],
       [["enqueue", "--queue", "q", "--deadline-at", "1", "{}"], 2, /--deadline-at 1 has passed/],
@@ -268,7 +268,7 @@ describe("what is no message", () => {
       return started;
     };
     const dead = await run("queue", "peek", "q", "--dead");
-    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is no JSON/);
+    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is not JSON/);
     expect((await run("queue", "requeue", "q")).stderr).toBe("sluice: 1 of 1 dead letters are in queue q again\n");
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");

@@ -65,7 +65,7 @@ describe.each(MODES)("real Envoy 1.40, requests %s, responses %s (D-9, D-10, D-1
     expect(text).toMatch(/data: \[DONE\]\s*$/);
   });
 
-  it("refuses what is no JSON, where the picker sees it; the model server does otherwise", async () => {
+  it("refuses what is not JSON, where the picker sees it; the model server does otherwise", async () => {
     const { status, text } = await ask(`${stack.url}/v1/chat/completions`, { headers: JSON_HEADERS, body: "{" });
     expect(status).toBe(400);
     expect(text.includes("inference error")).toBe(seesBody);

@@ -88,7 +88,7 @@ const GROUPS: readonly {
       { name: "abort", about: "the client leaves in mid-stream", outcome: "client-gone", act: leave },
       {
         name: "refused",
-        about: "a body that is no JSON",
+        about: "a body that is not JSON",
         outcome: "rejected",
         refused: 400,
         act: ({ url }) => ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: "{]" }),

@@ -118,7 +118,7 @@ describe("sluice epp --parity v1.5, asked as the hermetic tests do (epp-protocol
     expect(samples.get(`inference_objective_request_total{${labels},priority="0"}`)).toBe(1);
   });
 
-  it("refuses what is no JSON with the text of Go's decoder", async () => {
+  it("refuses what is not JSON with the text of Go's decoder", async () => {
     expect(await play(epp, [hermeticHeaders(), body("no healthy upstream")], 1)).toEqual(
       refusedWith(
         400,

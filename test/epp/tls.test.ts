@@ -85,7 +85,7 @@ describe("sluice epp --cert-path --enable-cert-reload", () => {
     await finish(running);
 
     swap({ cert: third!.cert, key: second!.key });
-    await poll("the complaint", () => epp.process.stderr.includes("the old one stays in use"));
+    await poll("the complaint", () => epp.process.stderr.includes("the old certificate stays in use"));
     expect(await shown(epp.port)).toBe(serialOf(second!));
 
     swap(third!);

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
@@ -15,7 +15,7 @@ let roles: Role[] = [];
 let gateway: TestGateway | undefined;
 let [prefill, decode, sidecar]: [Role, Role, Role] = [] as never;
 
-beforeEach(async () => {
+beforeAll(async () => {
   prefill = await startEngine("prefill-engine");
   decode = await startEngine("decode-engine");
   sidecar = await startSidecar(decode.port, () => [`127.0.0.1:${prefill.port}`]);
@@ -29,17 +29,20 @@ beforeEach(async () => {
   const [, config = ""] = /```yaml\n(apiVersion: [\s\S]*?)```/.exec(readFileSync(PAGE, "utf8")) ?? [];
   expect(config).toContain("disagg-profile-handler");
   writeFileSync(join(folder, "config.yaml"), config);
-  gateway = await startGateway(join(folder, "endpoints.yaml"), ["--config", join(folder, "config.yaml")]);
+  gateway = await startGateway(join(folder, "endpoints.yaml"), ["--config-file", join(folder, "config.yaml")]);
 });
 
-afterEach(async () => {
+beforeEach(() => {
+  for (const role of roles) role.forget();
+});
+
+afterAll(async () => {
   await gateway?.process.stop();
   for (const role of roles) role.close();
-  gateway = undefined;
-  roles = [];
 });
 
-const LONG = "a long question about everything ".repeat(200);
+/** A long prompt that begins as no other one does. */
+const long = (about: string) => `a question about ${about} and everything else `.repeat(200);
 
 const send = (content: string, more: object = {}, headers: Record<string, string> = {}) =>
   ask(`${gateway!.url}/v1/chat/completions`, {
@@ -50,14 +53,14 @@ const send = (content: string, more: object = {}, headers: Record<string, string
 
 describe("prefill and decode behind llm-d's sidecar (scheduling 3.7.1)", () => {
   it("computes a long prompt on the prefill endpoint, and answers from the decode endpoint", async () => {
-    const { status, text } = await send(LONG);
+    const { status, text } = await send(long("birds"));
     expect([status, JSON.parse(text).choices[0].message.content]).toEqual([200, "from decode-engine"]);
     expect(sidecar.legs[0]!.headers["x-prefiller-host-port"]).toBe(`127.0.0.1:${prefill.port}`);
     // The first leg makes one token and says where the KV cache is; the second one is the client's request with that place.
     expect(prefill.legs).toHaveLength(1);
     expect(prefill.legs[0]!.body).toMatchObject({ stream: false, max_tokens: 1 });
     expect(decode.legs[0]!.body).toMatchObject({
-      ...{ max_tokens: 50, messages: [{ role: "user", content: LONG }] },
+      ...{ max_tokens: 50, messages: [{ role: "user", content: long("birds") }] },
       kv_transfer_params: { do_remote_prefill: true, remote_engine_id: "prefill-engine" },
     });
   });
@@ -70,8 +73,8 @@ describe("prefill and decode behind llm-d's sidecar (scheduling 3.7.1)", () => {
   });
 
   it("does not prefill elsewhere what the decode endpoint has in its cache", async () => {
-    await send(LONG);
-    await send(LONG);
+    await send(long("trees"));
+    await send(long("trees"));
     expect([prefill.legs.length, decode.legs.length]).toEqual([1, 2]);
   });
 
@@ -89,7 +92,7 @@ describe("prefill and decode behind llm-d's sidecar (scheduling 3.7.1)", () => {
       const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway!.adminUrl}/debug/endpoints`);
       return endpoints.some(({ id, state }) => id.endsWith("/p") && state === "down");
     });
-    const { status, text } = await send(LONG);
+    const { status, text } = await send(long("stars"));
     expect([status, JSON.parse(text).choices[0].message.content]).toEqual([200, "from decode-engine"]);
     expect(sidecar.legs[0]!.headers["x-prefiller-host-port"]).toBeUndefined();
   });

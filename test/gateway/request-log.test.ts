@@ -43,7 +43,7 @@ async function start(
   return gateway;
 }
 
-/** Every line of the file; fails for one that is no JSON. */
+/** Every line of the file; fails for one that is not JSON. */
 function linesIn(path = file): Line[] {
   const text = readFileSync(path, "utf8");
   expect(text === "" || text.endsWith("\n")).toBe(true);

@@ -139,7 +139,7 @@ describe("clients over TLS", () => {
       await poll("the broken one is reported", () =>
         gateway.process.stderr
           .split("\n")
-          .some((line) => line.includes("the old one stays in use") && line.includes('"error"')),
+          .some((line) => line.includes("the old certificate stays in use") && line.includes('"error"')),
       );
       expect(await curl("--http2", ...body, url())).toMatch(/HTTP\/2 200$/);
       replace("tls.key", next.server.key);

@@ -13,10 +13,11 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { fixedLimit } from "../support/slowness.ts";
+import { writeModel } from "../support/small-tokenizer.ts";
 import { seenBy, startSims } from "../support/stack.ts";
 
 /** Where scripts/bootstrap keeps a Node.js of its own. */
@@ -229,6 +230,33 @@ describe("the packed package, installed elsewhere", () => {
       const seen = await seenBy(sims, zone);
       expect(seen.map(({ port }) => port)).toEqual([sims[zone === "east" ? 0 : 1]!.port]);
     }
+    await gateway.stop();
+    await Promise.all(sims.map((sim) => sim.process.stop()));
+  });
+
+  it("tokenizes in threads, whose program and libraries it has", async () => {
+    const folder = join(home, "tokens");
+    writeModel(join(folder, "m"));
+    const local = { autoDiscoveryDir: folder, workersCount: 1, timeout: "60s" };
+    const plugins = [{ type: "token-producer", parameters: { modelName: "m", local } }];
+    const config = { apiVersion: "llm-d.ai/v1alpha1", kind: "EndpointPickerConfig", plugins };
+    writeFileSync(join(folder, "config.yaml"), JSON.stringify(config));
+    const sims = await startSims(1);
+    writeFileSync(
+      join(folder, "endpoints.yaml"),
+      `endpoints: [{ name: a, address: 127.0.0.1, port: ${sims[0]!.port} }]\n`,
+    );
+    const files = ["--endpoints", "endpoints.yaml", "--config-file", "config.yaml"];
+    const ports = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    const bin = join(home, "node_modules", ".bin", "sluice");
+    const gateway = new TestProcess(bin, ["gateway", ...files, ...ports], { cwd: folder });
+    const url = `http://${await gateway.listening("gateway")}/v1/chat/completions`;
+    expect((await ask(url, { method: "POST", headers: JSON_HEADERS, body: chat("hello") })).status).toBe(200);
+    const { plugins: states } = await getJson<{
+      readonly plugins: Readonly<Record<string, { readonly state: { readonly cache: { readonly misses: number } } }>>;
+    }>(`http://${await gateway.listening("admin")}/debug/plugins/state`);
+    expect(states["token-producer"]!.state).toMatchObject({ replaced: 0, resting: [] });
+    expect(states["token-producer"]!.state.cache.misses).toBeGreaterThan(0);
     await gateway.stop();
     await Promise.all(sims.map((sim) => sim.process.stop()));
   });

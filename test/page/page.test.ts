@@ -1,16 +1,13 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { realClock } from "../../src/base/clock/real.ts";
-import { startAdmin } from "../../src/wires/admin/server.ts";
-import type { BacklogPicture } from "../../src/wires/admin/views.ts";
-import { EMPTY_VIEWS } from "../support/admin-port.ts";
 import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { poll } from "../support/poll.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 
@@ -37,16 +34,49 @@ const LIMITS = `rules:
 - { model: sim, requestsPerMinute: 60 }
 `;
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-page-"));
+/** The pictures of a run are kept here: an artifact of CI. */
 const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? FOLDER;
+mkdirSync(SCREENSHOTS, { recursive: true });
 const file = (name: string, text: string): string => {
   writeFileSync(join(FOLDER, name), text);
   return join(FOLDER, name);
 };
 
-describe("the page, in Chromium", () => {
+/** The number in an element, without its separators. */
+const numberIn = async (page: Page, selector: string): Promise<number> =>
+  Number((await page.locator(selector).first().textContent())?.replace(/\D/g, ""));
+
+/** The sum of a metric over its series whose labels have `part`. */
+function metric(text: string, name: string, part = ""): number {
+  return text
+    .split("\n")
+    .filter((line) => (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) && line.includes(part))
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+describe("the page of a gateway, in Chromium", () => {
   let sims: Sim[];
   let gateway: TestGateway;
   let browser: Browser;
+  const problems: string[] = [];
+
+  const send = (id: string, headers: Readonly<Record<string, string>> = {}) =>
+    ask(`${gateway.url}/v1/chat/completions`, {
+      headers: { ...JSON_HEADERS, "x-request-id": id, ...headers },
+      body: chat("show me ".repeat(50)),
+    });
+
+  async function open(hash: string, viewport = { width: 1280, height: 800 }): Promise<Page> {
+    const page = await browser.newPage({ viewport });
+    page.setDefaultTimeout(fixedLimit(30_000));
+    page.on("pageerror", (error) => problems.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error") problems.push(`${message.text()} ${message.location().url}`);
+    });
+    await page.goto(`${gateway.adminUrl}/${hash}`);
+    await page.locator(".connection.live").waitFor();
+    return page;
+  }
 
   beforeAll(async () => {
     sims = await startSims(3);
@@ -56,6 +86,7 @@ describe("the page, in Chromium", () => {
     );
     gateway = await startGateway(file("endpoints.yaml", `endpoints:\n${entries.join("\n")}\n`), [
       ...["--config-file", file("config.yaml", CONFIG), "--limits", file("limits.yaml", LIMITS)],
+      ...["--full-records-every", "1"],
     ]);
     browser = await startChromium();
   });
@@ -63,162 +94,121 @@ describe("the page, in Chromium", () => {
     await browser?.close();
     await gateway?.process.stop();
     await Promise.all((sims ?? []).map((sim) => sim.process.stop()));
-  });
-
-  it("shows endpoints with their state and, live, why a request went where it went", async () => {
-    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-    page.setDefaultTimeout(fixedLimit(30_000));
-    const problems: string[] = [];
-    page.on("pageerror", (error) => problems.push(String(error)));
-    page.on("console", (message) => {
-      if (message.type() === "error") problems.push(message.text());
-    });
-    await page.goto(`${gateway.adminUrl}/`);
-    await page.locator("#status.live").waitFor();
-    await page.locator("#endpoints tbody tr").nth(3).waitFor();
-    await page.locator(".state.down").waitFor();
-    expect(await page.locator("#endpoints tbody tr").count()).toBe(4);
-    expect(await page.locator("tr", { has: page.locator(".state.down") }).textContent()).toContain("ECONNREFUSED");
-
-    const answer = await ask(`${gateway.url}/v1/chat/completions`, {
-      headers: { ...JSON_HEADERS, "x-request-id": "seen-on-the-page" },
-      body: chat("show me"),
-    });
-    expect(answer.status).toBe(200);
-    const line = page.locator("#decisions button", { hasText: "seen-on-the-page" });
-    await line.waitFor();
-    await line.click();
-    const table = page.locator(".detail table");
-    await table.waitFor();
-    // The reason is the end of the line: opened it may not be cut off, however narrow the window.
-    await page.setViewportSize({ width: 480, height: 800 });
-    expect(await line.locator(".why").evaluate((text) => text.scrollWidth <= text.clientWidth)).toBe(true);
-    expect(await line.textContent()).toContain("seen-on-the-page: ");
-    await page.setViewportSize({ width: 1280, height: 800 });
-    expect(await table.locator("thead").textContent()).toContain("prefix-cache-scorer x 3");
-    expect(await table.locator("tbody tr").count()).toBe(2);
-    const facts = await page.locator(".detail .facts").textContent();
-    expect(facts).toContain("Filtered out: label-selector-filter dropped 1 candidate: default/server-3");
-    expect(facts).toContain("Before the filters, Sluice left out 1 more endpoint that is down.");
-    expect(facts).toMatch(/profile default, configuration [0-9a-f]{12}/);
-    await page.screenshot({ path: join(SCREENSHOTS, "page.png") });
     expect(problems).toEqual([]);
   });
 
+  it("shows the figures of /metrics, as soon as requests have ended", async () => {
+    const page = await open("");
+    for (let i = 0; i < 12; i++) expect((await send(`figures-${i}`)).status).toBe(200);
+    const { text } = await ask(`${gateway.adminUrl}/metrics`);
+    const answered = metric(text, "sluice_exchanges_total", 'outcome="complete"');
+    expect(answered).toBeGreaterThanOrEqual(12);
+    await poll("the totals", async () => (await numberIn(page, '[data-total="answered"]')) === answered);
+    const sums = [
+      ["prompt", "llm_d_epp_request_input_tokens_sum"],
+      ["output", "llm_d_epp_request_output_tokens_sum"],
+      ["routed", "llm_d_epp_request_total"],
+    ] as const;
+    for (const [total, name] of sums)
+      expect([total, await numberIn(page, `[data-total="${total}"]`)]).toEqual([total, metric(text, name)]);
+    await page.screenshot({ path: join(SCREENSHOTS, "overview.png"), fullPage: true });
+    await page.close();
+  });
+
+  it("shows endpoints with their state, and which were left out of decisions", async () => {
+    await send("left-out");
+    const page = await open("#/endpoints");
+    const rows = page.getByRole("group", { name: "Endpoints" }).locator("tbody tr");
+    await rows.nth(3).waitFor();
+    expect(await rows.count()).toBe(4);
+    expect(await rows.filter({ has: page.locator(".badge.bad") }).textContent()).toContain("ECONNREFUSED");
+    const leftOut = page.getByRole("region", { name: "Left out of decisions" }).last();
+    await leftOut.getByText("label-selector-filter").waitFor();
+    expect(await leftOut.textContent()).toContain("the endpoint is down");
+    // Filters by label and state, which the address keeps.
+    await page.getByLabel("Label").selectOption("tier=silver");
+    await poll("one row", async () => (await rows.count()) === 1);
+    expect(page.url()).toContain("label=tier%3Dsilver");
+    await page.getByLabel("Label").selectOption("");
+    await page.getByRole("button", { name: "not up" }).click();
+    await poll("one row", async () => (await rows.count()) === 1);
+    await page.getByRole("link", { name: "default/server-4" }).first().click();
+    await page.getByRole("heading", { name: "default/server-4" }).waitFor();
+    await page.locator(".strip .bad").waitFor();
+    await page.screenshot({ path: join(SCREENSHOTS, "endpoint.png"), fullPage: true });
+    await page.close();
+  });
+
+  it("says why a request went where it went, what else could have been, and keeps the link", async () => {
+    expect((await send("seen-on-the-page")).status).toBe(200);
+    const page = await open("#/decisions");
+    await page.getByLabel("request ID").fill("seen-on");
+    await page.getByRole("link", { name: "seen-on-the-page" }).click();
+    const candidates = page.getByRole("group", { name: "Candidates with their scores" });
+    await candidates.waitFor();
+    expect(await candidates.locator("tbody tr").count()).toBe(2);
+    expect(await candidates.locator("thead").textContent()).toContain("prefix-cache × 3");
+    expect(await candidates.locator(".stack").first().locator("i").count()).toBe(4);
+    const funnel = await page.locator(".funnel").textContent();
+    expect(funnel).toContain("3 candidates");
+    expect(funnel).toContain("label-selector-filter removed 1: default/server-3");
+    expect(await page.locator(".main").textContent()).toContain("left out 1 more endpoint that is down");
+    expect(await page.locator(".steps").textContent()).toMatch(/received.*decided.*end/s);
+    await page.getByRole("link", { name: "Permalink" }).click();
+    await poll("the permalink", () => page.url().endsWith("#/decisions/seen-on-the-page"));
+
+    // The scheduler runs in the browser: the same configuration gives the same pick, and another filter another one.
+    await page.getByRole("button", { name: "Replay with another configuration" }).click();
+    const outcome = page.locator(".outcome");
+    await outcome.getByText("the pick is the same").waitFor();
+    await page.locator(".profile li", { hasText: "label-selector-filter" }).getByText("parameters").click();
+    await page
+      .locator(".profile")
+      .getByLabel("parameters of label-selector-filter")
+      .fill('{"matchLabels":{"tier":"silver"}}');
+    await outcome.getByText("The request would go to").waitFor();
+    expect(await outcome.locator(".sentence").textContent()).toContain("default/server-3 in place of default/server-");
+    await page.screenshot({ path: join(SCREENSHOTS, "decision.png"), fullPage: true });
+    await page.close();
+  });
+
   it("marks a request that was refused, and says why", async () => {
-    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-    page.setDefaultTimeout(fixedLimit(30_000));
-    await page.goto(`${gateway.adminUrl}/`);
-    const headers = { ...JSON_HEADERS, "x-request-id": "too-choosy", prefer: "if-available" };
-    const answer = await ask(`${gateway.url}/v1/chat/completions`, { headers, body: chat("never seen before") });
+    expect((await send("too-choosy", { prefer: "if-available" })).status).toBeLessThan(600);
+    const answer = await ask(`${gateway.url}/v1/chat/completions`, {
+      headers: { ...JSON_HEADERS, "x-request-id": "never-cached", prefer: "if-available" },
+      body: chat("never seen before"),
+    });
     expect(answer.status).toBe(412);
-    const line = page.locator("#decisions button", { hasText: "too-choosy" });
-    await line.waitFor();
-    expect(await line.locator(".where.refused").textContent()).toBe("refused 412");
-    await line.click();
-    const detail = page.locator(".detail");
-    expect(await detail.locator(".facts").textContent()).toContain("The client received 412: ");
-    expect(await detail.locator("table").count()).toBe(0);
-    await page.screenshot({ path: join(SCREENSHOTS, "refused.png") });
+    const page = await open("#/decisions?reason=refused");
+    const row = page.getByRole("group", { name: "Decisions" }).locator("tbody tr", { hasText: "never-cached" });
+    await row.waitFor();
+    expect(await row.locator(".badge.bad").textContent()).toBe("refused 412");
+    await row.getByRole("link", { name: "never-cached" }).click();
+    await page.getByText("The client received 412: ").waitFor();
+    expect(await page.locator("table.candidates").count()).toBe(0);
+    await page.close();
   });
 
-  it("shows the limits of the gateway", async () => {
-    const page = await browser.newPage();
-    page.setDefaultTimeout(fixedLimit(30_000));
-    await page.goto(`${gateway.adminUrl}/`);
+  it("shows queues, limits and the configuration in force", async () => {
+    await send("limited");
+    const page = await open("#/queues");
+    await page.getByText("Counted by this gateway alone.").waitFor();
+    await page.getByText("Flow control is off").waitFor();
     // The rows are for the counters in use, and those drain.
-    await page.locator("#limits caption", { hasText: "Counted by this gateway alone." }).waitFor();
-    await page.locator("#limits tbody tr").first().waitFor();
-  });
-
-  it("shows the fullest limits as a table with a caption, for eyes and for screen readers", async () => {
-    const counter = { requests: undefined, tokens: undefined, inFlight: { used: 0 }, share: 0, gateways: 2 };
-    const used = (amount: number, limit: number) => ({ used: amount, limit });
-    const limits = {
-      shared: "shared",
-      inUse: 5,
-      counters: [
-        { ...counter, counter: "key=batch model=llama-8b", requests: used(31, 30), share: 31 / 30 },
-        { ...counter, counter: "key=team-a", tokens: used(123_456, 200_000), inFlight: used(7, 50), share: 0.62 },
-        { ...counter, counter: `key=<b>${"x".repeat(300)}</b>`, requests: used(1, 600), share: 1 / 600 },
-      ],
-    };
-    const admin = await startAdmin({
-      ...{ host: "127.0.0.1", port: 0, clock: realClock, authorize: () => undefined },
-      views: {
-        ...EMPTY_VIEWS,
-        picture: () => ({ data: JSON.stringify({ name: "p", endpoints: [], decisions: [], limits }), mark: 0 }),
-      },
-    });
-    try {
-      const page = await browser.newPage({ viewport: { width: 1280, height: 700 } });
-      page.setDefaultTimeout(fixedLimit(30_000));
-      await page.goto(`http://127.0.0.1:${admin.port}/`);
-      const table = page.getByRole("region", { name: "Limits" }).getByRole("table");
-      await table.waitFor();
-      expect(await table.locator("caption").textContent()).toBe(
-        "Counted together with the other gateways, in Redis. The fullest come first; 2 more are in use.",
-      );
-      expect(await table.getByRole("columnheader").allTextContents()).toEqual([
-        ...["key or model", "requests per minute", "tokens per minute", "in flight", "used", "gateways"],
-      ]);
-      const cells = (n: number) => table.locator("tbody tr").nth(n).locator("td").allTextContents();
-      expect(await cells(0)).toEqual(["key=batch model=llama-8b", "31 of 30", "-", "0", "103 %", "2"]);
-      expect(await cells(1)).toEqual(["key=team-a", "-", "123,456 of 200,000", "7 of 50", "62 %", "2"]);
-      expect((await cells(2))[0]).toMatch(/^key=<b>x{52}…$/);
-      expect(await table.locator(".bar.full").count()).toBe(1);
-      await page.screenshot({ path: join(SCREENSHOTS, "limits.png") });
-    } finally {
-      await admin.close();
-    }
-  });
-
-  it("shows a backlog as soon as there is one, and nothing of it without", async () => {
-    const backlog: BacklogPicture = {
-      ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },
-      because: "D 0.292 is not above B 0.35; 17 of the running requests are from this dispatcher",
-    };
-    let shown: BacklogPicture | undefined;
-    const admin = await startAdmin({
-      ...{ host: "127.0.0.1", port: 0, clock: realClock, authorize: () => undefined },
-      views: {
-        ...EMPTY_VIEWS,
-        picture: () => ({
-          data: JSON.stringify({ name: "p", endpoints: [], decisions: [], backlog: shown }),
-          mark: 0,
-        }),
-      },
-    });
-    try {
-      const page = await browser.newPage();
-      page.setDefaultTimeout(fixedLimit(30_000));
-      await page.goto(`http://127.0.0.1:${admin.port}/`);
-      await page.locator("#status.live").waitFor();
-      const row = page.locator("#backlog tbody tr");
-      await page.getByText("no endpoints yet").waitFor();
-      expect(await page.locator("#backlog").isVisible()).toBe(false);
-      expect(await page.locator("#limits").isVisible()).toBe(false);
-      shown = backlog;
-      await row.waitFor();
-      expect(await row.locator("td").allTextContents()).toEqual([
-        ...["118", "24", "18", "25.0 s", "closed"],
-        "D 0.292 is not above B 0.35; 17 of the running requests are from this dispatcher",
-      ]);
-    } finally {
-      await admin.close();
-    }
+    await page.getByRole("group", { name: "Limits" }).locator("tbody tr").first().waitFor();
+    await page.getByRole("link", { name: "Configuration" }).click();
+    const main = page.locator(".main");
+    await main.getByRole("heading", { name: "Profile default" }).waitFor();
+    expect(await main.textContent()).toContain("label-selector-filter");
+    expect(await page.getByRole("region", { name: "Settings" }).last().textContent()).toContain("config-file");
+    await page.screenshot({ path: join(SCREENSHOTS, "configuration.png"), fullPage: true });
+    await page.close();
   });
 
   it("explains the same request to curl, by its x-request-id", async () => {
     const { text } = await ask(`${gateway.adminUrl}/debug/decisions/seen-on-the-page`);
     const explained = JSON.parse(text);
     expect(explained.sentence).toContain("seen-on-the-page");
-    expect(explained.candidates[0].scores.map((score: { scorer: string }) => score.scorer)).toEqual([
-      "queue-scorer",
-      "kv-cache-utilization-scorer",
-      "prefix-cache-scorer",
-      "active-request-scorer",
-    ]);
     const missing = await ask(`${gateway.adminUrl}/debug/decisions/never-sent`);
     expect(missing.status).toBe(404);
     expect(missing.text).toContain("no decision never-sent");

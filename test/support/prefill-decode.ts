@@ -1,4 +1,10 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** A request as a model server has got it. */
@@ -11,6 +17,8 @@ export interface Leg {
 export interface Role {
   readonly port: number;
   readonly legs: readonly Leg[];
+  /** Forgets the requests so far. */
+  forget(): void;
   close(): void;
 }
 
@@ -63,7 +71,9 @@ export async function startSidecar(enginePort: number, allowed: () => readonly s
     }
     const body = JSON.parse(await textOf(request)) as Leg["body"];
     legs.push({ headers: request.headers, body });
-    const prefiller = String(request.headers[PREFILLER] ?? "").split(",")[0]!.trim();
+    const prefiller = String(request.headers[PREFILLER] ?? "")
+      .split(",")[0]!
+      .trim();
     let transfer: unknown;
     if (prefiller !== "") {
       if (!allowed().includes(prefiller)) {
@@ -82,7 +92,10 @@ export async function startSidecar(enginePort: number, allowed: () => readonly s
       }
       transfer = ((await prefilled.json()) as { kv_transfer_params?: unknown }).kv_transfer_params;
     }
-    const decoded = await post(engine + path, transfer === undefined ? body : { ...body, kv_transfer_params: transfer });
+    const decoded = await post(
+      engine + path,
+      transfer === undefined ? body : { ...body, kv_transfer_params: transfer },
+    );
     response.writeHead(decoded.status, { "content-type": decoded.headers.get("content-type") ?? "application/json" });
     response.end(await decoded.text());
   });
@@ -103,6 +116,9 @@ async function listening(
   return {
     port: (server.address() as AddressInfo).port,
     legs,
+    forget() {
+      legs.length = 0;
+    },
     close() {
       server.closeAllConnections();
       server.close();

@@ -77,7 +77,7 @@ export function loadRecording(name: string): Recording {
   return parseRecording(readFileSync(`${FOLDER}${name}.jsonl`, "utf8"));
 }
 
-/** Throws for a line that is no JSON. */
+/** Throws for a line that is not JSON. */
 export function parseRecording(text: string): Recording {
   const [about, ...lines] = text
     .split("\n")

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { ExplanationJson } from "../../../src/wires/admin/feed/decisions.ts";
 import { count, figure, percent } from "../format.ts";
-import { Badge, Panel } from "../parts/basics.tsx";
+import { Badge, Panel, Segments } from "../parts/basics.tsx";
 import { linkTo } from "../router.ts";
 import { points, weightText } from "./points.ts";
 import { StackedBar } from "./stacked-bar.tsx";
@@ -9,21 +9,45 @@ import { ranked, roomOf, type WeightRoom } from "./weights.ts";
 
 type Candidate = ExplanationJson["candidates"][number];
 
+const SHOWN = [
+  ["all", "points"],
+  ["apart", "what differs"],
+] as const;
+
+/** The name of a scorer for a narrow column. */
+const short = (scorer: string): string => scorer.replace(/-scorer$/, "");
+
 /** The candidates with each scorer's share of their totals. Other weights can be tried: the order follows. */
 export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "candidates" | "picker" | "tied">) {
   const scorers = candidates[0]?.scores.map(({ scorer, weight }) => ({ scorer, weight })) ?? [];
   const recorded = scorers.map(({ weight }) => weight);
+  const [shown, setShown] = useState<"all" | "apart">("all");
   const [tried, setTried] = useState<readonly number[]>(recorded);
   const scored = candidates.map((candidate) => ({ ...candidate, scores: candidate.scores.map(({ score }) => score) }));
   const isTried = tried.some((weight, at) => weight !== recorded[at]);
   // The recorded order is the picker's, which may draw by chance.
   const order = isTried ? ranked(scored, tried) : scored.map((candidate) => ({ ...candidate, now: candidate.total }));
-  const most = Math.max(...order.map(({ now }) => now), 0);
+  const partsOf = (scores: readonly number[]) =>
+    scorers.map(({ scorer }, at) => ({ name: scorer, points: (scores[at] ?? 0) * (tried[at] ?? 0) }));
+  // What all candidates have of a scorer moves none ahead.
+  const common = scorers.map((_, at) =>
+    shown === "all" ? 0 : Math.min(...order.map(({ scores }) => partsOf(scores)[at]?.points ?? 0)),
+  );
+  const drawn = (scores: readonly number[]) =>
+    partsOf(scores).map((part, at) => ({ ...part, points: part.points - (common[at] ?? 0) }));
+  const most = Math.max(
+    0,
+    ...order.map(({ scores }) => drawn(scores).reduce((sum, { points: share }) => sum + share, 0)),
+  );
   const room = roomOf(scored, recorded);
   return (
     <Panel
       title="Candidates"
-      note={isTried ? "totals at the weights that you try" : `the best come first; ${tied > 1 ? `${count(tied)} had the best total, and chance decided` : `picked by ${picker}`}`}
+      note={
+        isTried
+          ? "totals at the weights that you try"
+          : `the best come first; ${tied > 1 ? `${count(tied)} had the best total, and chance decided` : `picked by ${picker}`}`
+      }
     >
       <div class="inside weights">
         {scorers.map(({ scorer, weight }, at) => (
@@ -46,7 +70,8 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
         ))}
         {isTried && (
           <p class="tried" role="status">
-            At these weights <b>{order[0]?.id}</b> {order[0]?.id === candidates[0]?.id ? "stays the pick" : "would have been the pick"}.{" "}
+            At these weights <b>{order[0]?.id}</b>{" "}
+            {order[0]?.id === candidates[0]?.id ? "stays the pick" : "would have been the pick"}.{" "}
             <button type="button" class="button" onClick={() => setTried(recorded)}>
               Recorded weights
             </button>
@@ -54,18 +79,27 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
         )}
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus */}
-      <section class="scroll" tabIndex={0} aria-label="Candidates with their scores">
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form */}
+      <div class="scroll" role="group" tabIndex={0} aria-label="Candidates with their scores">
         <table class="candidates">
           <thead>
             <tr>
               <th scope="col">candidate</th>
-              <th scope="col">share of each scorer</th>
+              <th scope="col">
+                <Segments<"all" | "apart">
+                  label="Share of each scorer"
+                  options={SHOWN}
+                  value={shown}
+                  onChange={setShown}
+                />
+              </th>
               <th scope="col" class="n">
                 total
               </th>
               {scorers.map(({ scorer }, at) => (
                 <th scope="col" class="n" key={scorer} title={`${scorer}: raw score, 0 to 1`}>
-                  <span class={`swatch square c${at % 8}`} aria-hidden="true" /> {scorer} × {weightText(tried[at] ?? 0)}
+                  <span class={`swatch square c${at % 8}`} aria-hidden="true" /> {short(scorer)} ×{" "}
+                  {weightText(tried[at] ?? 0)}
                 </th>
               ))}
               <th scope="col" class="n">
@@ -93,16 +127,17 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                   <PlaceBadge place={place} candidate={candidate} isTried={isTried} />
                 </th>
                 <td class="stack-cell">
-                  <StackedBar
-                    parts={scorers.map(({ scorer }, at) => ({ name: scorer, points: (candidate.scores[at] ?? 0) * (tried[at] ?? 0) }))}
-                    most={most}
-                  />
+                  <StackedBar parts={drawn(candidate.scores)} most={most} />
                 </td>
                 <td class="n">
                   <b>{points(candidate.now)}</b>
                 </td>
                 {candidate.scores.map((score, at) => (
-                  <td class="n" key={scorers[at]?.scorer} title={`${points(score)} × ${weightText(tried[at] ?? 0)} = ${points(score * (tried[at] ?? 0))}`}>
+                  <td
+                    class="n"
+                    key={scorers[at]?.scorer}
+                    title={`${points(score)} × ${weightText(tried[at] ?? 0)} = ${points(score * (tried[at] ?? 0))}`}
+                  >
                     {points(score)}
                   </td>
                 ))}
@@ -115,13 +150,22 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
             ))}
           </tbody>
         </table>
-      </section>
+      </div>
     </Panel>
   );
 }
 
-function PlaceBadge({ place, candidate, isTried }: { place: number; candidate: Pick<Candidate, "state">; isTried: boolean }) {
-  if (candidate.state !== "up") return <Badge tone={candidate.state === "down" ? "bad" : "warn"}>{candidate.state}</Badge>;
+function PlaceBadge({
+  place,
+  candidate,
+  isTried,
+}: {
+  place: number;
+  candidate: Pick<Candidate, "state">;
+  isTried: boolean;
+}) {
+  if (candidate.state !== "up")
+    return <Badge tone={candidate.state === "down" ? "bad" : "warn"}>{candidate.state}</Badge>;
   if (place === 0) return <Badge tone="ours">{isTried ? "would be picked" : "picked"}</Badge>;
   return place === 1 ? <Badge>runner-up</Badge> : null;
 }

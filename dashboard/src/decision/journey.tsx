@@ -43,7 +43,12 @@ export function JourneyPanel({ journey }: { journey: Journey }) {
         <div class="inside">
           <div class="strip tall" aria-hidden="true">
             {parts.map(({ key, colour, length, text }) => (
-              <i key={key} class={`c${colour}`} style={{ width: `${(length / end) * 100}%` }} title={`${text}: ${span(length)}`} />
+              <i
+                key={key}
+                class={`c${colour}`}
+                style={{ width: `${(length / end) * 100}%` }}
+                title={`${text}: ${span(length)}`}
+              />
             ))}
           </div>
           <ul class="legend">
@@ -57,7 +62,6 @@ export function JourneyPanel({ journey }: { journey: Journey }) {
           </ul>
           <ol class="steps">
             {steps.map((step, at) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: steps have no names, and only ever grow at the end
               <li key={at} class={step.kind === "refused" || step.kind === "attempt-failed" ? "bad" : undefined}>
                 <span class="n">{span(step.ms)}</span>
                 <b>{STEP_TEXT[step.kind] ?? step.kind}</b>

@@ -23,15 +23,18 @@ describe("the weights at which another candidate would have won", () => {
       fc.property(decision, ([candidates, weights]) => {
         roomOf(candidates, weights).forEach(({ below, above }, at) => {
           const pick = candidates[0]!.id;
-          const totalOf = (to: number, id: string) => best(candidates, weights, at, to).find((one) => one.id === id)!.now;
-          const wins = (to: number) => best(candidates, weights, at, to).every(({ now }) => now <= totalOf(to, pick) + 1e-9);
+          const totalOf = (to: number, id: string) =>
+            best(candidates, weights, at, to).find((one) => one.id === id)!.now;
+          const wins = (to: number) =>
+            best(candidates, weights, at, to).every(({ now }) => now <= totalOf(to, pick) + 1e-9);
           for (const part of [0, 0.5, 0.999]) {
             const low = below?.weight ?? 0;
             expect(wins(weights[at]! + (low - weights[at]!) * part)).toBe(true);
             expect(wins(weights[at]! + ((above?.weight ?? 100) - weights[at]!) * part)).toBe(true);
           }
-          if (above !== undefined) expect(totalOf(above.weight + 1, above.id)).toBeGreaterThan(totalOf(above.weight + 1, pick));
-          if (below !== undefined && below.weight > 0)
+          if (above !== undefined)
+            expect(totalOf(above.weight + 1, above.id)).toBeGreaterThan(totalOf(above.weight + 1, pick));
+          if (below !== undefined && below.weight > 0.001)
             expect(totalOf(below.weight / 2, below.id)).toBeGreaterThan(totalOf(below.weight / 2, pick));
         });
       }),

@@ -41,7 +41,10 @@ export function roomOf(candidates: readonly Scored[], weights: readonly number[]
 }
 
 /** The candidates with their totals at other weights, the best first; equal ones keep their order. */
-export function ranked<Of extends Scored>(candidates: readonly Of[], weights: readonly number[]): (Of & { readonly now: number })[] {
+export function ranked<Of extends Scored>(
+  candidates: readonly Of[],
+  weights: readonly number[],
+): (Of & { readonly now: number })[] {
   return candidates
     .map((candidate) => ({
       ...candidate,

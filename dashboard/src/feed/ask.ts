@@ -43,7 +43,10 @@ export function useAsked<T>(path: string | undefined, everyMs?: number): Asked<T
       if (everyMs !== undefined && !ending.signal.aborted) timer = setTimeout(next, everyMs);
     };
     const next = (): void => {
-      if (document.hidden) return again();
+      if (document.hidden) {
+        again();
+        return;
+      }
       ask<T>(path, { signal: ending.signal }).then(
         (data) => {
           setAsked({ data, problem: undefined, path });

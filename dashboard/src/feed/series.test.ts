@@ -16,7 +16,11 @@ describe("the figures of the last 15 minutes", () => {
   it("are bounded, also after a pause of hours", () => {
     const series = new Series();
     for (let second = 0; second < SECONDS + 50; second++) series.add({ second, figures: { started: second } });
-    expect([series.seconds.length, series.seconds[0], series.values("started")!.length]).toEqual([SECONDS, 50, SECONDS]);
+    expect([series.seconds.length, series.seconds[0], series.values("started")!.length]).toEqual([
+      SECONDS,
+      50,
+      SECONDS,
+    ]);
     series.add({ second: 100_000, figures: { started: 1 } });
     expect([series.seconds, series.values("started")]).toEqual([[100_000], [1]]);
     series.fill({ from: 0, count: 2000, figures: { started: Array.from({ length: 2000 }, (_, at) => at) } });

@@ -5,7 +5,15 @@ import { absolute, timeOfDay } from "../format.ts";
 export type Tone = "good" | "warn" | "bad" | "ours" | "plain";
 
 /** A word with a colour; the word alone says all. */
-export function Badge({ tone = "plain", title, children }: { tone?: Tone; title?: string | undefined; children: ComponentChildren }) {
+export function Badge({
+  tone = "plain",
+  title,
+  children,
+}: {
+  tone?: Tone;
+  title?: string | undefined;
+  children: ComponentChildren;
+}) {
   return (
     <span class={`badge ${tone}`} title={title}>
       {children}

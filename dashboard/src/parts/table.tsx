@@ -50,10 +50,13 @@ export function Table<Row>(props: TableProps<Row>) {
 
   const sorted = sortedRows(rows, columns, order);
   const first = isLong ? Math.max(0, Math.floor(view.top / view.row) - OVERSCAN) : 0;
-  const last = isLong ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN) : sorted.length;
+  const last = isLong
+    ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN)
+    : sorted.length;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
-    <section class={isLong ? "scroll tall" : "scroll"} ref={box} aria-label={label} tabIndex={0}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard only when it takes the focus
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form
+    <div class={isLong ? "scroll tall" : "scroll"} ref={box} role="group" aria-label={label} tabIndex={0}>
       <table aria-rowcount={isLong ? rows.length + 1 : undefined}>
         {caption !== undefined && <caption>{caption}</caption>}
         <thead>
@@ -99,13 +102,13 @@ export function Table<Row>(props: TableProps<Row>) {
           {last < sorted.length && <Spacer key="beneath" height={(sorted.length - last) * view.row} />}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 
 function Spacer({ height }: { height: number }) {
   return (
-    <tr class="spacer" aria-hidden="true">
+    <tr class="spacer">
       <td style={{ height: `${height}px` }} />
     </tr>
   );

@@ -89,7 +89,12 @@ export function TimePlot(props: TimePlotProps) {
           ))}
         </ul>
       </figcaption>
-      <div class={low ? "plot low" : "plot"} ref={home} role="img" aria-label={`${title} over time; the legend has the newest values`} />
+      <div
+        class={low ? "plot low" : "plot"}
+        ref={home}
+        role="img"
+        aria-label={`${title} over time; the legend has the newest values`}
+      />
       {!hasData && empty !== undefined && <p class="note plot-empty">{empty}</p>}
     </figure>
   );
@@ -125,8 +130,22 @@ function optionsOf(
       y: { range: (_, __, max) => zeroRange(Math.max(max ?? 0, latest.current.top ?? 0)) },
     },
     axes: [
-      { ...x, size: 22, font: "11px system-ui, sans-serif", ticks: { show: false }, space: 80, values: (_, splits) => splits.map((at) => axisTime(at, latest.current.window)) },
-      { ...y, size: 58, font: "11px system-ui, sans-serif", ticks: { show: false }, space: 34, values: (_, splits) => splits.map((at) => latest.current.say(at)) },
+      {
+        ...x,
+        size: 22,
+        font: "11px system-ui, sans-serif",
+        ticks: { show: false },
+        space: 58,
+        values: (_, splits) => splits.map((at) => axisTime(at, latest.current.window)),
+      },
+      {
+        ...y,
+        size: 58,
+        font: "11px system-ui, sans-serif",
+        ticks: { show: false },
+        space: 34,
+        values: (_, splits) => splits.map((at) => latest.current.say(at)),
+      },
     ],
     series: [
       {},

@@ -55,7 +55,9 @@ export function ConfigurationView() {
             </Panel>
             <Panel title="Reloads" note={data.reloads.length === 0 ? undefined : "the newest first"}>
               {data.reloads.length === 0 ? (
-                <Empty what="No reload since the start">A file that is followed and changes is listed here with its difference.</Empty>
+                <Empty what="No reload since the start">
+                  A file that is followed and changes is listed here with its difference.
+                </Empty>
               ) : (
                 <ol class="inside reloads">
                   {data.reloads.map((reload) => (
@@ -85,7 +87,6 @@ function ReloadItem({ reload }: { reload: Reload }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
         <pre class="difference" tabIndex={0}>
           {difference.map((line, place) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names, and a difference does not change
             <span key={place} class={line.startsWith("+") ? "good" : line.startsWith("-") ? "bad" : undefined}>
               {line}
               {"\n"}
@@ -100,7 +101,15 @@ function ReloadItem({ reload }: { reload: Reload }) {
 function PickerPanel({ picker }: { picker: PickerConfigFeed }) {
   const { profiles, plugins, text, hash, origin, since, flowControl } = picker;
   return (
-    <Panel title="EndpointPickerConfig in force" note={<>since <Moment at={since} /></>} padded>
+    <Panel
+      title="EndpointPickerConfig in force"
+      note={
+        <>
+          since <Moment at={since} />
+        </>
+      }
+      padded
+    >
       <Facts
         facts={[
           ["origin", origin],
@@ -132,11 +141,17 @@ function PickerPanel({ picker }: { picker: PickerConfigFeed }) {
       </div>
       <details>
         <summary>{counted(plugins.length, "plugin")} with their parameters</summary>
-        <Table label="Plugins" columns={PLUGINS} rows={plugins} keyOf={({ name, type }) => `${name} ${type}`} empty="" />
+        <Table
+          label="Plugins"
+          columns={PLUGINS}
+          rows={plugins}
+          keyOf={({ name, type }) => `${name} ${type}`}
+          empty=""
+        />
       </details>
       {text !== null && (
         <details>
-          <summary>The file as it was read</summary>
+          <summary>The complete configuration, with the origin of each value</summary>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus */}
           <pre tabIndex={0}>{text}</pre>
         </details>
@@ -162,13 +177,18 @@ const SETTINGS: readonly Column<SettingEntry>[] = [
       </>
     ),
   },
-  { name: "a change counts", cell: ({ change }) => (change === null ? "–" : change === "now" ? "at once" : "after a restart") },
+  {
+    name: "a change counts",
+    cell: ({ change }) => (change === null ? "–" : change === "now" ? "at once" : "after a restart"),
+  },
 ];
 
 function Settings({ settings }: { settings: readonly SettingEntry[] }) {
   const [text, setText] = useState("");
   const [isAll, setIsAll] = useState(false);
-  const shown = settings.filter(({ name, source }) => (isAll || source !== "default") && name.toLowerCase().includes(text.toLowerCase()));
+  const shown = settings.filter(
+    ({ name, source }) => (isAll || source !== "default") && name.toLowerCase().includes(text.toLowerCase()),
+  );
   return (
     <Panel
       title="Settings"
@@ -191,7 +211,9 @@ function Settings({ settings }: { settings: readonly SettingEntry[] }) {
           settings.length === 0 ? (
             <Empty what="The process lists no settings" />
           ) : (
-            <Empty what="No setting is shown">{isAll ? "No name contains the text." : "All settings in question have their defaults."}</Empty>
+            <Empty what="No setting is shown">
+              {isAll ? "No name contains the text." : "All settings in question have their defaults."}
+            </Empty>
           )
         }
       />

@@ -31,7 +31,11 @@ export function DecisionView({ id }: { id: string }) {
         {row !== undefined && <OutcomeBadge {...row} />}
         {row !== undefined && (
           <div class="tools">
-            <a class="button" href={linkTo("decisions", row.requestId)} title="a link that names the request, to keep or to send">
+            <a
+              class="button"
+              href={linkTo("decisions", row.requestId)}
+              title="a link that names the request, to keep or to send"
+            >
               Permalink
             </a>
           </div>
@@ -60,7 +64,10 @@ function Detail({ detail }: { detail: DecisionDetail }) {
               ["priority", String(row.priority)],
               ["prompt", bytes(explanation.promptBytes)],
               ...(row.key === null ? [] : [["key", row.key] as const]),
-              ["profile", `${explanation.profile || "none ran"}${explanation.configHash === "" ? "" : `, configuration ${explanation.configHash}`}${detail.configInForce ? "" : " (no longer in force)"}`],
+              [
+                "profile",
+                `${explanation.profile || "none ran"}${explanation.configHash === "" ? "" : `, configuration ${explanation.configHash}`}${detail.configInForce ? "" : " (no longer in force)"}`,
+              ],
               ["number", `#${row.sequence}`],
             ]}
           />
@@ -105,8 +112,15 @@ function Funnel({ explanation }: { explanation: ExplanationJson }) {
             <span>
               <b>{step.name === "served-models" ? "choice by model" : step.name}</b> removed {count(step.dropped)}
               {step.ids.length > 0 && ": "}
-              {step.ids.map((id, at) => [at > 0 && ", ", <a key={id} href={linkTo("endpoints", id)}>{id}</a>])}
-              {step.dropped > step.ids.length && step.ids.length > 0 && ` and ${count(step.dropped - step.ids.length)} more`}
+              {step.ids.map((id, at) => [
+                at > 0 && ", ",
+                <a key={id} href={linkTo("endpoints", id)}>
+                  {id}
+                </a>,
+              ])}
+              {step.dropped > step.ids.length &&
+                step.ids.length > 0 &&
+                ` and ${count(step.dropped - step.ids.length)} more`}
               <span class="soft"> · {count(step.left)} left</span>
             </span>
           </li>
@@ -150,8 +164,8 @@ function WhatIf({ detail }: { detail: DecisionDetail }) {
       <Panel title="What if" padded>
         <p class="soft">
           This decision has no full record, so it cannot be replayed with another configuration. Start the process with
-          --full-records-every 1 and send the request again; or start it with --decision-header and send the request with
-          x-sluice-explain: 1.
+          --full-records-every 1 and send the request again; or start it with --decision-header and send the request
+          with x-sluice-explain: 1.
         </p>
       </Panel>
     );

@@ -25,7 +25,11 @@ export function OutcomeBadge({ journey: { outcome, status }, refused }: Pick<Dec
   if (refused !== null) return <Badge tone="bad">{status === null ? "refused" : `refused ${status}`}</Badge>;
   if (outcome === "answered") return <span class="soft">{status ?? "answered"}</span>;
   const text = outcome === "running" || outcome === "lost" ? outcome : outcomeText(outcome);
-  return <Badge tone={OUTCOME_TONES[outcome] ?? "plain"}>{status === null || status < 300 ? text : `${text} ${status}`}</Badge>;
+  return (
+    <Badge tone={OUTCOME_TONES[outcome] ?? "plain"}>
+      {status === null || status < 300 ? text : `${text} ${status}`}
+    </Badge>
+  );
 }
 
 const COLUMNS: readonly Column<DecisionRow>[] = [
@@ -38,7 +42,14 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
       </a>
     ),
   },
-  { name: "model", cell: ({ model }) => <span class="cut" title={model}>{model}</span> },
+  {
+    name: "model",
+    cell: ({ model }) => (
+      <span class="cut" title={model}>
+        {model}
+      </span>
+    ),
+  },
   {
     name: "endpoint",
     cell: ({ endpoint, served }) => (
@@ -49,7 +60,12 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
     ),
   },
   { name: "outcome", cell: (row) => <OutcomeBadge {...row} /> },
-  { name: "waited", numeric: true, cell: ({ waitedMs }) => (waitedMs === 0 ? "–" : span(waitedMs)), title: "in flow control" },
+  {
+    name: "waited",
+    numeric: true,
+    cell: ({ waitedMs }) => (waitedMs === 0 ? "–" : span(waitedMs)),
+    title: "in flow control",
+  },
   { name: "TTFT", numeric: true, cell: ({ journey }) => span(journey.ttftMs) },
   { name: "duration", numeric: true, cell: ({ journey }) => span(journey.durationMs) },
   {
@@ -86,7 +102,10 @@ export function DecisionsView() {
     const timer = setTimeout(() => setSettled(search), 200);
     return () => clearTimeout(timer);
   }, [search]);
-  const wished = useMemo(() => ({ topics: ["decisions"] as const, query: Object.fromEntries(new URLSearchParams(settled)) }), [settled]);
+  const wished = useMemo(
+    () => ({ topics: ["decisions"] as const, query: Object.fromEntries(new URLSearchParams(settled)) }),
+    [settled],
+  );
   useTopics(wished);
   useEffect(() => {
     asked.current = `${instance} ${settled}`;
@@ -102,13 +121,16 @@ export function DecisionsView() {
         store.changed();
       },
       (error: unknown) => {
-        if (asked.current === mine) setAnswer({ search: settled, problem: error instanceof Error ? error.message : String(error) });
+        if (asked.current === mine)
+          setAnswer({ search: settled, problem: error instanceof Error ? error.message : String(error) });
       },
     );
   }, [settled, instance, list, store]);
 
   const older = async (): Promise<void> => {
-    const feed = await ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}&before=${next}${settled === "" ? "" : `&${settled}`}`);
+    const feed = await ask<DecisionsFeed>(
+      `debug/feed/decisions?limit=${PAGE}&before=${next}${settled === "" ? "" : `&${settled}`}`,
+    );
     list.add(feed.rows);
     setNext(feed.next);
     setHeld(list.rows);
@@ -119,9 +141,16 @@ export function DecisionsView() {
     <>
       <div class="page-head">
         <h1>Decisions</h1>
-        <span class="soft">{feed !== undefined && `${counted(feed.kept.count, "decision")} kept, at most ${count(feed.kept.most)}`}</span>
+        <span class="soft">
+          {feed !== undefined && `${counted(feed.kept.count, "decision")} kept, at most ${count(feed.kept.most)}`}
+        </span>
         <div class="tools">
-          <button type="button" class="button" aria-pressed={held !== undefined} onClick={() => setHeld(held === undefined ? list.rows : undefined)}>
+          <button
+            type="button"
+            class="button"
+            aria-pressed={held !== undefined}
+            onClick={() => setHeld(held === undefined ? list.rows : undefined)}
+          >
             {held === undefined ? "Pause" : "Go on"}
           </button>
         </div>
@@ -150,12 +179,19 @@ export function DecisionsView() {
       <div class="live-data">
         {list.leftOut > 0 && held === undefined && (
           <p class="note">
-            A sample: {counted(list.leftOut, "decision")} of {count(list.passed)} since this view was opened are not in the list. The search finds them.
+            A sample: {counted(list.leftOut, "decision")} of {count(list.passed)} since this view was opened are not in
+            the list. The search finds them.
           </p>
         )}
         {feed !== undefined && feed.alike.length > 1 && (
           <p class="note">
-            Several request IDs begin so: {feed.alike.map((id) => [<a key={id} href={linkTo("decisions", id)}>{id}</a>, " "])}
+            Several request IDs begin so:{" "}
+            {feed.alike.map((id) => [
+              <a key={id} href={linkTo("decisions", id)}>
+                {id}
+              </a>,
+              " ",
+            ])}
           </p>
         )}
         <div class="panel">

@@ -1,5 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
-import type { DemoPolicy, DemoPolicyFigures, DemoState } from "../../../src/wires/admin/feed/demo.ts";
+import type {
+  DemoPolicy,
+  DemoPolicyFigures,
+  DemoState,
+  PolicyOrder,
+  ServerOrder,
+  TrafficOrder,
+  WaveOrder,
+} from "../../../src/wires/admin/feed/demo.ts";
 import { ask, useAsked } from "../feed/ask.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, figure, percent, span } from "../format.ts";
@@ -15,15 +23,32 @@ const SETTLE_MS = 250;
 const WAVE = 120;
 const WINDOW = 180;
 
-const POLICIES: Readonly<Record<DemoPolicy, { readonly text: string; readonly about: string; readonly colour: number }>> = {
+const POLICIES: Readonly<
+  Record<DemoPolicy, { readonly text: string; readonly about: string; readonly colour: number }>
+> = {
   "round-robin": { text: "Round robin", about: "each server in turn, whatever it holds and does", colour: 1 },
   sluice: { text: "Sluice", about: "prefix cache, queues, KV cache and requests in flight count", colour: 0 },
 };
 const CHOICES = (Object.keys(POLICIES) as DemoPolicy[]).map((name) => [name, POLICIES[name].text] as const);
 
+/** The orders that the demo takes, by the end of their routes. */
+interface Orders {
+  readonly server: ServerOrder;
+  readonly traffic: TrafficOrder;
+  readonly policy: PolicyOrder;
+  readonly wave: WaveOrder;
+}
+
+/** Gives an order. */
+type Give = <What extends keyof Orders>(what: What, body: Orders[What]) => void;
+
 /** Sends an order to the demo. The answer is its state afterwards. */
-const order = (what: string, body: object): Promise<DemoState> =>
-  ask<DemoState>(`demo/${what}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+const order = (what: keyof Orders, body: Orders[keyof Orders]): Promise<DemoState> =>
+  ask<DemoState>(`demo/${what}`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
 
 export function DemoView() {
   const store = useStore();
@@ -31,20 +56,32 @@ export function DemoView() {
   const [answered, setAnswered] = useState<DemoState | undefined>(undefined);
   const [problem, setProblem] = useState<string | undefined>(undefined);
   const state = [asked.data, answered].filter((one) => one !== undefined).sort((a, b) => b.at - a.at)[0];
-  const give = (what: string, body: object): void => {
+  const give: Give = (what, body) => {
     setProblem(undefined);
-    order(what, body).then(setAnswered, (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
+    order(what, body).then(setAnswered, (error: unknown) =>
+      setProblem(error instanceof Error ? error.message : String(error)),
+    );
   };
-  if (state === undefined) return <Empty what={asked.problem === undefined ? "The demo starts" : "The demo does not answer"}>{asked.problem}</Empty>;
+  if (state === undefined)
+    return (
+      <Empty what={asked.problem === undefined ? "The demo starts" : "The demo does not answer"}>{asked.problem}</Empty>
+    );
   const { series, events } = store;
   const isOff = !state.ready;
   return (
     <>
       <div class="page-head">
         <h1>Demo</h1>
-        <span class="soft">simulated model servers with prefix caches, real traffic, and the gateway that routes it</span>
+        <span class="soft">
+          simulated model servers with prefix caches, real traffic, and the gateway that routes it
+        </span>
         <div class="tools">
-          <Segments<DemoPolicy> label="Policy that routes now" options={CHOICES} value={state.policy} onChange={(policy) => give("policy", { policy })} />
+          <Segments<DemoPolicy>
+            label="Policy that routes now"
+            options={CHOICES}
+            value={state.policy}
+            onChange={(policy) => give("policy", { policy })}
+          />
         </div>
       </div>
       {isOff && <p class="note">The controls have no effect now: {state.because}</p>}
@@ -100,7 +137,7 @@ export function DemoView() {
 interface ControlProps {
   readonly state: DemoState;
   readonly isOff: boolean;
-  readonly give: (what: string, body: object) => void;
+  readonly give: Give;
 }
 
 interface CompareRow {
@@ -120,7 +157,9 @@ const COMPARED: readonly CompareRow[] = [
 
 /** Both policies side by side, and by how much the better one is ahead. */
 function Comparison({ state }: { state: DemoState }) {
-  const [one, other] = (Object.keys(POLICIES) as DemoPolicy[]).map((name) => state.policies.find(({ policy }) => policy === name));
+  const [one, other] = (Object.keys(POLICIES) as DemoPolicy[]).map((name) =>
+    state.policies.find(({ policy }) => policy === name),
+  );
   const sides = [one, other] as const;
   return (
     <Panel title="Round robin and Sluice, side by side" note="each over the last time that it routed, at most 60 s">
@@ -134,7 +173,9 @@ function Comparison({ state }: { state: DemoState }) {
                   <span class={`swatch square c${POLICIES[name].colour}`} aria-hidden="true" /> {text}{" "}
                   {state.policy === name && <Badge tone="ours">routes now</Badge>}
                   <span class="about">
-                    {sides[at] === undefined || sides[at].requests === 0 ? POLICIES[name].about : `${count(sides[at].requests)} requests in ${span(sides[at].seconds * 1000)}`}
+                    {sides[at] === undefined || sides[at].requests === 0
+                      ? POLICIES[name].about
+                      : `${count(sides[at].requests)} requests in ${span(sides[at].seconds * 1000)}`}
                   </span>
                 </th>
               ))}
@@ -143,7 +184,9 @@ function Comparison({ state }: { state: DemoState }) {
           </thead>
           <tbody>
             {COMPARED.map(({ name, of, say, better }) => {
-              const [first, second] = sides.map((side) => (side === undefined || side.requests === 0 ? null : of(side)));
+              const [first, second] = sides.map((side) =>
+                side === undefined || side.requests === 0 ? null : of(side),
+              );
               const most = Math.max(first ?? 0, second ?? 0);
               return (
                 <tr key={name}>
@@ -152,7 +195,10 @@ function Comparison({ state }: { state: DemoState }) {
                     <td class="n" key={CHOICES[at]?.[0]}>
                       <span class="compare-cell">
                         <span class="compare-bar" aria-hidden="true">
-                          <i class={`c${at === 0 ? 1 : 0}`} style={{ width: `${most > 0 && value != null ? (value / most) * 100 : 0}%` }} />
+                          <i
+                            class={`c${at === 0 ? 1 : 0}`}
+                            style={{ width: `${most > 0 && value != null ? (value / most) * 100 : 0}%` }}
+                          />
                         </span>
                         <b>{say(value ?? null)}</b>
                       </span>
@@ -246,9 +292,15 @@ function Load({ state: { traffic }, isOff, give }: ControlProps) {
 function Wave({ state: { wave }, isOff, give }: ControlProps) {
   const all = wave.waiting + wave.inFlight + wave.done;
   return (
-    <Panel title="Wave of queued requests" note="the Async Processor sends them into the capacity that live traffic leaves" padded>
+    <Panel
+      title="Wave of queued requests"
+      note="the Async Processor sends them into the capacity that live traffic leaves"
+      padded
+    >
       {wave.state === "none" ? (
-        <p class="soft">{count(WAVE)} messages go into the queue at once. Watch the gate, and the TTFT of live traffic.</p>
+        <p class="soft">
+          {count(WAVE)} messages go into the queue at once. Watch the gate, and the TTFT of live traffic.
+        </p>
       ) : (
         <>
           <div class="strip tall" role="img" aria-label={`${wave.done} of ${all} messages ended`}>
@@ -256,7 +308,8 @@ function Wave({ state: { wave }, isOff, give }: ControlProps) {
             <i class="c0" style={{ width: `${all > 0 ? (wave.inFlight / all) * 100 : 0}%` }} />
           </div>
           <p>
-            <b>{count(wave.done)}</b> ended, <b>{count(wave.inFlight)}</b> in flight, <b>{count(wave.waiting)}</b> waiting
+            <b>{count(wave.done)}</b> ended, <b>{count(wave.inFlight)}</b> in flight, <b>{count(wave.waiting)}</b>{" "}
+            waiting
             {wave.etaSeconds !== null && wave.state === "running" && `, about ${span(wave.etaSeconds * 1000)} left`}
           </p>
           <p class="soft">
@@ -265,8 +318,17 @@ function Wave({ state: { wave }, isOff, give }: ControlProps) {
         </>
       )}
       <p>
-        <button type="button" class="button" disabled={isOff || wave.state === "running"} onClick={() => give("wave", { count: WAVE })}>
-          {wave.state === "none" ? "Send a wave" : wave.state === "running" ? "The wave is under way" : "Send another wave"}
+        <button
+          type="button"
+          class="button"
+          disabled={isOff || wave.state === "running"}
+          onClick={() => give("wave", { count: WAVE })}
+        >
+          {wave.state === "none"
+            ? "Send a wave"
+            : wave.state === "running"
+              ? "The wave is under way"
+              : "Send another wave"}
         </button>
       </p>
     </Panel>

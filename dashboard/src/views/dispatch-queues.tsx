@@ -21,7 +21,10 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
   const { series, events } = store;
   const waiting = sumOf(queues.queues, ({ waiting: of }) => of);
   const rate = sumOf(queues.queues, ({ endedPerSecond }) => endedPerSecond);
-  const eta = queues.queues.reduce<number | null>((most, { etaSeconds }) => (etaSeconds === null ? most : Math.max(most ?? 0, etaSeconds)), null);
+  const eta = queues.queues.reduce<number | null>(
+    (most, { etaSeconds }) => (etaSeconds === null ? most : Math.max(most ?? 0, etaSeconds)),
+    null,
+  );
   const late = queues.queues.filter(({ makesIt }) => makesIt === false);
   return (
     <>
@@ -31,16 +34,29 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           { name: "Waiting", value: count(waiting), also: "messages in all queues" },
           { name: "Claimed", value: count(queues.claims), also: `${count(queues.unwritten)} results not written` },
           { name: "Ended", value: rate === null ? "–" : `${figure(rate)}/s` },
-          { name: "Time left", value: seconds(eta), also: eta === null ? "not known" : `until ${absolute(store.now() + eta * 1000).slice(11, 19)}` },
           {
-            ...{ name: "Deadlines", value: late.length > 0 ? "at risk" : queues.queues.some(({ makesIt }) => makesIt === true) ? "met" : "–" },
+            name: "Time left",
+            value: seconds(eta),
+            also: eta === null ? "not known" : `until ${absolute(store.now() + eta * 1000).slice(11, 19)}`,
+          },
+          {
+            ...{
+              name: "Deadlines",
+              value: late.length > 0 ? "at risk" : queues.queues.some(({ makesIt }) => makesIt === true) ? "met" : "–",
+            },
             also: late.length > 0 ? late.map(({ queue }) => queue).join(", ") : "at the present rate",
             tone: late.length > 0 ? "bad" : "plain",
           },
         ]}
       />
       <Panel title="Queues of messages">
-        <Table label="Queues of messages" columns={queueColumns(store.now())} rows={queues.queues} keyOf={({ queue }) => queue} empty={<Empty what="No queue is configured" />} />
+        <Table
+          label="Queues of messages"
+          columns={queueColumns(store.now())}
+          rows={queues.queues}
+          keyOf={({ queue }) => queue}
+          empty={<Empty what="No queue is configured" />}
+        />
       </Panel>
       <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
         <Table
@@ -48,7 +64,9 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           columns={CAPACITIES}
           rows={queues.capacities}
           keyOf={({ capacity }) => capacity}
-          below={(capacity) => (capacity.timeline.length > 0 ? <GateTimeline capacity={capacity} now={store.now()} /> : undefined)}
+          below={(capacity) =>
+            capacity.timeline.length > 0 ? <GateTimeline capacity={capacity} now={store.now()} /> : undefined
+          }
           empty={<Empty what="No gate reads a budget">Messages go as fast as workers are free.</Empty>}
         />
       </Panel>
@@ -60,7 +78,7 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
             { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
             { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
           ]}
-          {...{ window: WINDOW, say: count, events, version: series.version }}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
         <TimePlot
           title="Dispatch budget"
@@ -83,10 +101,17 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         />
       </div>
       <Panel title="Worker pools">
-        <Table label="Worker pools" columns={POOLS} rows={queues.pools} keyOf={({ pool }) => pool} empty={<Empty what="No worker pool" />} />
+        <Table
+          label="Worker pools"
+          columns={POOLS}
+          rows={queues.pools}
+          keyOf={({ pool }) => pool}
+          empty={<Empty what="No worker pool" />}
+        />
       </Panel>
       <p class="note">
-        Batches: <code>sluice batch status</code> shows their progress, and <code>sluice queue</code> cancels messages.
+        <code>sluice batch</code> shows the progress of a batch where it runs; <code>sluice queue</code> inspects and
+        repairs queues.
       </p>
     </>
   );
@@ -99,14 +124,37 @@ function sumOf(queues: readonly QueueFeed[], of: (queue: QueueFeed) => number | 
 
 function queueColumns(now: number): readonly Column<QueueFeed>[] {
   return [
-    { name: "queue", isHead: true, cell: ({ queue }) => <span class="cut" title={queue}>{queue}</span> },
-    { name: "state", cell: ({ state, because }) => <Badge tone={state === "claiming" || state === "idle" ? "good" : "warn"} title={because}>{state}</Badge> },
+    {
+      name: "queue",
+      isHead: true,
+      cell: ({ queue }) => (
+        <span class="cut" title={queue}>
+          {queue}
+        </span>
+      ),
+    },
+    {
+      name: "state",
+      cell: ({ state, because }) => (
+        <Badge tone={state === "claiming" || state === "idle" ? "good" : "warn"} title={because}>
+          {state}
+        </Badge>
+      ),
+    },
     { name: "waiting", numeric: true, cell: ({ waiting }) => count(waiting) },
     { name: "claimed", numeric: true, cell: ({ claimed }) => count(claimed) },
     { name: "retries", numeric: true, cell: ({ retries }) => count(retries) },
-    { name: "dead", numeric: true, cell: ({ dead }) => <span class={dead !== null && dead > 0 ? "bad" : undefined}>{count(dead)}</span> },
+    {
+      name: "dead",
+      numeric: true,
+      cell: ({ dead }) => <span class={dead !== null && dead > 0 ? "bad" : undefined}>{count(dead)}</span>,
+    },
     { name: "oldest", numeric: true, cell: ({ oldestAgeSeconds }) => seconds(oldestAgeSeconds) },
-    { name: "ended", numeric: true, cell: ({ endedPerSecond }) => (endedPerSecond === null ? "–" : `${figure(endedPerSecond)}/s`) },
+    {
+      name: "ended",
+      numeric: true,
+      cell: ({ endedPerSecond }) => (endedPerSecond === null ? "–" : `${figure(endedPerSecond)}/s`),
+    },
     { name: "time left", numeric: true, cell: ({ etaSeconds }) => seconds(etaSeconds) },
     {
       name: "nearest deadline",
@@ -126,7 +174,15 @@ function queueColumns(now: number): readonly Column<QueueFeed>[] {
 }
 
 const CAPACITIES: readonly Column<CapacityFeed>[] = [
-  { name: "capacity", isHead: true, cell: ({ capacity }) => <span class="cut" title={capacity}>{capacity}</span> },
+  {
+    name: "capacity",
+    isHead: true,
+    cell: ({ capacity }) => (
+      <span class="cut" title={capacity}>
+        {capacity}
+      </span>
+    ),
+  },
   { name: "gate", cell: ({ state }) => <Badge tone={CAPACITY_TONES[state]}>{state}</Badge> },
   { name: "D", numeric: true, cell: ({ D }) => figure(D), title: "dispatch budget: the free share of the system" },
   { name: "B", numeric: true, cell: ({ B }) => figure(B), title: "baseline: the share kept free" },
@@ -151,7 +207,11 @@ function GateTimeline({ capacity: { timeline }, now }: { capacity: CapacityFeed;
   const newest = timeline.at(-1);
   return (
     <div class="gate-timeline">
-      <div class="strip" role="img" aria-label={`${counted(timeline.length, "state")} of the gate since ${absolute(first)}`}>
+      <div
+        class="strip"
+        role="img"
+        aria-label={`${counted(timeline.length, "state")} of the gate since ${absolute(first)}`}
+      >
         {timeline.map(({ at, state }, place) => (
           <i
             key={at}

@@ -50,7 +50,11 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
         tiles={[
           { name: "In flight", value: count(is.inFlight), also: `${count(is.inFlightTokens)} tokens` },
           { name: "Running", value: figure(is.running), also: `waiting ${figure(is.waiting)}` },
-          { name: "KV cache", value: percent(is.kvUsage), also: endpoint.blocks === null ? "" : counted(endpoint.blocks, "block") },
+          {
+            name: "KV cache",
+            value: percent(is.kvUsage),
+            also: endpoint.blocks === null ? "" : counted(endpoint.blocks, "block"),
+          },
           { name: "Traffic", value: percent(is.share), also: "of the last minute" },
           { name: "TTFT p90", value: span(ttftMs.p90), also: `p50 ${span(ttftMs.p50)} · p99 ${span(ttftMs.p99)}` },
           { name: "Per output token", value: span(is.tpotMs), also: "last minute" },
@@ -64,9 +68,19 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
       />
       <div class="grid">
         <SparkPlot title="Requests in flight" spark={spark} of="inFlight" say={count} />
-        <SparkPlot title="Requests ended" spark={spark} of="requestsPerSecond" say={(value) => (value == null ? "–" : `${figure(value)}/s`)} />
+        <SparkPlot
+          title="Requests ended"
+          spark={spark}
+          of="requestsPerSecond"
+          say={(value) => (value == null ? "–" : `${figure(value)}/s`)}
+        />
         <SparkPlot title="KV cache" spark={spark} of="kvUsage" say={percent} top={1} />
-        <SparkPlot title="Output tokens" spark={spark} of="tokensPerSecond" say={(value) => (value == null ? "–" : `${figure(value)}/s`)} />
+        <SparkPlot
+          title="Output tokens"
+          spark={spark}
+          of="tokensPerSecond"
+          say={(value) => (value == null ? "–" : `${figure(value)}/s`)}
+        />
       </div>
       <div class="grid two">
         <Panel title="States" note={earlier > 0 ? `${counted(earlier, "earlier change")} not kept` : undefined}>
@@ -76,10 +90,16 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
           <Facts
             facts={[
               ["address", <code key="address">{`${endpoint.scheme}://${endpoint.hostPort}`}</code>],
-              ["models", endpoint.models === null ? "not known: it gets requests for every model" : modelsText(endpoint.models)],
+              [
+                "models",
+                endpoint.models === null ? "not known: it gets requests for every model" : modelsText(endpoint.models),
+              ],
               ["adapters", adaptersText(endpoint.adapters)],
               ["labels", labelsOf(endpoint.labels)],
-              ["seen at most", endpoint.capacity === null ? "not known" : `${counted(endpoint.capacity, "request")} at a time`],
+              [
+                "seen at most",
+                endpoint.capacity === null ? "not known" : `${counted(endpoint.capacity, "request")} at a time`,
+              ],
               ["scraped every", span(endpoint.scrapeIntervalMs)],
               ["routed", counted(is.requests, "request")],
               ["failed attempts", count(is.failures)],
@@ -139,7 +159,11 @@ function Timeline({ timeline, now }: { timeline: readonly StateChange[]; now: nu
     <div class="inside">
       <div class="strip" aria-hidden="true">
         {timeline.map(({ at, state }, place) => (
-          <i key={at} class={STATE_TONES[state]} style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }} />
+          <i
+            key={at}
+            class={STATE_TONES[state]}
+            style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
+          />
         ))}
       </div>
       <ol class="events">

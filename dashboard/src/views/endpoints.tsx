@@ -2,8 +2,7 @@ import type { EndpointsFeed, LeftOut } from "../../../src/wires/admin/feed/endpo
 import { useAsked } from "../feed/ask.ts";
 import type { EndpointRow } from "../feed/endpoint-loads.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
-import { count, counted, figure, percent, span } from "../format.ts";
-import { absolute } from "../format.ts";
+import { absolute, count, counted, figure, percent, span } from "../format.ts";
 import { Badge, Bar, Empty, Panel, Search, Segments, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Spark } from "../plots/spark.tsx";
@@ -46,13 +45,33 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
         </>
       ),
     },
-    { name: "in flight", numeric: true, sort: ({ inFlight }) => inFlight, cell: ({ inFlight }) => count(inFlight), title: "requests of this process in flight" },
+    {
+      name: "in flight",
+      numeric: true,
+      sort: ({ inFlight }) => inFlight,
+      cell: ({ inFlight }) => count(inFlight),
+      title: "requests of this process in flight",
+    },
     {
       name: "last minute",
-      cell: ({ spark, id }) => <Spark values={spark} label={`requests in flight at ${id} in the last minute, now ${spark.at(-1) ?? 0}`} />,
+      cell: ({ spark, id }) => (
+        <Spark values={spark} label={`requests in flight at ${id} in the last minute, now ${spark.at(-1) ?? 0}`} />
+      ),
     },
-    { name: "running", numeric: true, sort: ({ running }) => KNOWN(running), cell: ({ running }) => figure(running), title: "as the model server reports" },
-    { name: "waiting", numeric: true, sort: ({ waiting }) => KNOWN(waiting), cell: ({ waiting }) => figure(waiting), title: "as the model server reports" },
+    {
+      name: "running",
+      numeric: true,
+      sort: ({ running }) => KNOWN(running),
+      cell: ({ running }) => figure(running),
+      title: "as the model server reports",
+    },
+    {
+      name: "waiting",
+      numeric: true,
+      sort: ({ waiting }) => KNOWN(waiting),
+      cell: ({ waiting }) => figure(waiting),
+      title: "as the model server reports",
+    },
     {
       ...{ name: "KV cache", numeric: true, sort: ({ kvUsage }) => KNOWN(kvUsage) },
       cell: ({ kvUsage }) => (
@@ -63,7 +82,12 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       ),
     },
     {
-      ...{ name: "traffic", numeric: true, sort: ({ share }) => KNOWN(share), title: "share of the requests routed in the last minute" },
+      ...{
+        name: "traffic",
+        numeric: true,
+        sort: ({ share }) => KNOWN(share),
+        title: "share of the requests routed in the last minute",
+      },
       cell: ({ share }) => (
         <>
           {percent(share)}
@@ -71,10 +95,34 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
         </>
       ),
     },
-    { name: "TTFT", numeric: true, sort: ({ ttftMs }) => KNOWN(ttftMs), cell: ({ ttftMs }) => span(ttftMs), title: "mean of the last minute" },
-    { name: "per token", numeric: true, sort: ({ tpotMs }) => KNOWN(tpotMs), cell: ({ tpotMs }) => span(tpotMs), title: "mean time per output token in the last minute" },
-    { name: "tokens/s", numeric: true, sort: ({ tokensPerSecond }) => KNOWN(tokensPerSecond), cell: ({ tokensPerSecond }) => figure(tokensPerSecond), title: "output tokens" },
-    { name: "failures", numeric: true, sort: ({ failures }) => failures, cell: ({ failures }) => count(failures), title: "failed attempts since the start" },
+    {
+      name: "TTFT",
+      numeric: true,
+      sort: ({ ttftMs }) => KNOWN(ttftMs),
+      cell: ({ ttftMs }) => span(ttftMs),
+      title: "mean of the last minute",
+    },
+    {
+      name: "per token",
+      numeric: true,
+      sort: ({ tpotMs }) => KNOWN(tpotMs),
+      cell: ({ tpotMs }) => span(tpotMs),
+      title: "mean time per output token in the last minute",
+    },
+    {
+      name: "tokens/s",
+      numeric: true,
+      sort: ({ tokensPerSecond }) => KNOWN(tokensPerSecond),
+      cell: ({ tokensPerSecond }) => figure(tokensPerSecond),
+      title: "output tokens",
+    },
+    {
+      name: "failures",
+      numeric: true,
+      sort: ({ failures }) => failures,
+      cell: ({ failures }) => count(failures),
+      title: "failed attempts since the start",
+    },
     {
       ...{ name: "models", sort: ({ models }) => modelsText(models) },
       cell: ({ models, adapters }) => (
@@ -86,9 +134,15 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
     },
     {
       ...{ name: "metrics age", numeric: true, sort: ({ ageMs }) => ageMs ?? Number.POSITIVE_INFINITY },
-      cell: ({ ageMs, fresh }) => <span class={fresh === 1 ? undefined : "warn"}>{ageMs === null ? "never" : span(ageMs)}</span>,
+      cell: ({ ageMs, fresh }) => (
+        <span class={fresh === 1 ? undefined : "warn"}>{ageMs === null ? "never" : span(ageMs)}</span>
+      ),
     },
-    { name: "cause", className: "why", cell: ({ cause, state }) => (state === "up" ? "" : <span title={cause}>{cause}</span>) },
+    {
+      name: "cause",
+      className: "why",
+      cell: ({ cause, state }) => (state === "up" ? "" : <span title={cause}>{cause}</span>),
+    },
   ];
 }
 
@@ -112,13 +166,25 @@ export function EndpointsView() {
       <div class="page-head">
         <h1>Endpoints</h1>
         <span class="soft">
-          {shown.length === rows.length ? counted(rows.length, "endpoint") : `${count(shown.length)} of ${counted(rows.length, "endpoint")}`}
+          {shown.length === rows.length
+            ? counted(rows.length, "endpoint")
+            : `${count(shown.length)} of ${counted(rows.length, "endpoint")}`}
           {total !== undefined && total > rows.length && ` shown, ${count(total)} in the pool`}
         </span>
         <div class="tools">
-          <Search label="Name, address or model" placeholder="Name, address or model" value={text} onInput={(value) => setQuery("q", value)} />
+          <Search
+            label="Name, address or model"
+            placeholder="Name, address or model"
+            value={text}
+            onInput={(value) => setQuery("q", value)}
+          />
           <LabelFilter rows={rows} value={labelName === "" ? "" : `${labelName}=${labelValue}`} />
-          <Segments<string> label="State" options={STATES} value={state} onChange={(value) => setQuery("state", value)} />
+          <Segments<string>
+            label="State"
+            options={STATES}
+            value={state}
+            onChange={(value) => setQuery("state", value)}
+          />
         </div>
       </div>
       <div class="live-data">
@@ -182,11 +248,19 @@ function LabelFilter({ rows, value }: { rows: readonly EndpointRow[]; value: str
   );
 }
 
-const REASON_TEXT: Readonly<Record<string, string>> = { down: "the endpoint is down", "served-models": "does not serve the model" };
+const REASON_TEXT: Readonly<Record<string, string>> = {
+  down: "the endpoint is down",
+  "served-models": "does not serve the model",
+};
 
 const LEFT_OUT_COLUMNS: readonly Column<LeftOut["reasons"][number]>[] = [
   { name: "reason", isHead: true, cell: ({ reason }) => REASON_TEXT[reason] ?? reason },
-  { name: "decisions", numeric: true, cell: ({ decisions }) => count(decisions), title: "in which it left out an endpoint" },
+  {
+    name: "decisions",
+    numeric: true,
+    cell: ({ decisions }) => count(decisions),
+    title: "in which it left out an endpoint",
+  },
   {
     ...{ name: "endpoints", className: "wrap" },
     cell: ({ endpoints, named }) =>

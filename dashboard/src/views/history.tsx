@@ -42,7 +42,15 @@ export function HistoryPlots(props: { range: string; kind: FeedKind; events: rea
   );
 }
 
-function HistoryPlot({ figure: name, range, events }: { figure: HistoryFigure; range: string; events: readonly EventEntry[] }) {
+function HistoryPlot({
+  figure: name,
+  range,
+  events,
+}: {
+  figure: HistoryFigure;
+  range: string;
+  events: readonly EventEntry[];
+}) {
   const { data, problem } = useAsked<HistoryFeed>(`debug/feed/history?figure=${name}&span=${range}`, REFRESH_MS);
   const length = Math.max(0, ...(data?.series.map(({ values }) => values.length) ?? []));
   const seconds = Array.from({ length }, (_, at) => (data?.from ?? 0) + at * (data?.step ?? 1));

@@ -26,7 +26,11 @@ interface LimitsAnswer {
 }
 
 const usedOf = (amount: Used | undefined): string =>
-  amount === undefined ? "–" : amount.limit === undefined ? count(amount.used) : `${count(amount.used)} of ${count(amount.limit)}`;
+  amount === undefined
+    ? "–"
+    : amount.limit === undefined
+      ? count(amount.used)
+      : `${count(amount.used)} of ${count(amount.limit)}`;
 
 const inFlightOf = ({ inFlight: { here, elsewhere, limit } }: Counter): Used => ({
   used: here + elsewhere,
@@ -40,7 +44,15 @@ function shareOf(counter: Counter): number {
 }
 
 const COLUMNS: readonly Column<Counter>[] = [
-  { name: "key or model", isHead: true, cell: ({ counter }) => <span class="cut" title={counter}>{counter}</span> },
+  {
+    name: "key or model",
+    isHead: true,
+    cell: ({ counter }) => (
+      <span class="cut" title={counter}>
+        {counter}
+      </span>
+    ),
+  },
   { name: "requests per minute", numeric: true, cell: ({ requests }) => usedOf(requests) },
   { name: "tokens per minute", numeric: true, cell: ({ tokens }) => usedOf(tokens) },
   { name: "in flight", numeric: true, cell: (counter) => usedOf(inFlightOf(counter)) },

@@ -3,14 +3,16 @@ import type { ErrorCause, EventEntry, FigureName, Outcome, Totals } from "../../
 import type { Store } from "../feed/store.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Empty, Moment, Panel, Segments, Tiles, type TileProps } from "../parts/basics.tsx";
+import { Badge, Empty, Moment, Panel, Segments, type TileProps, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { toneOf } from "../plots/event-tone.ts";
 import { TimePlot, type TimePlotProps } from "../plots/time-plot.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { HistoryPlots } from "./history.tsx";
 
-const OUTCOMES: Readonly<Record<Outcome, { readonly text: string; readonly colour: number; readonly isError: boolean }>> = {
+const OUTCOMES: Readonly<
+  Record<Outcome, { readonly text: string; readonly colour: number; readonly isError: boolean }>
+> = {
   answered: { text: "answered", colour: 2, isError: false },
   "server-error": { text: "server error", colour: 1, isError: true },
   refused: { text: "refused", colour: 4, isError: true },
@@ -49,11 +51,19 @@ export function OverviewView() {
       <div class="page-head">
         <h1>Overview</h1>
         <div class="tools">
-          <Segments<string> label="Time span" options={options} value={range} onChange={(value) => setQuery("range", value)} />
+          <Segments<string>
+            label="Time span"
+            options={options}
+            value={range}
+            onChange={(value) => setQuery("range", value)}
+          />
         </div>
       </div>
       <div class="live-data">
-        <Tiles label="The last minute" tiles={store.hello?.kind === "dispatch" ? dispatchTiles(store) : routingTiles(store)} />
+        <Tiles
+          label="The last minute"
+          tiles={store.hello?.kind === "dispatch" ? dispatchTiles(store) : routingTiles(store)}
+        />
         {window === undefined ? (
           <HistoryPlots range={range} kind={store.hello?.kind ?? "gateway"} events={store.events} />
         ) : (
@@ -63,7 +73,7 @@ export function OverviewView() {
           {store.hello?.kind !== "dispatch" && <Errors store={store} />}
           <Events events={store.events} />
         </div>
-        {store.totals !== undefined && store.hello?.kind !== "dispatch" && <TotalsPanel totals={store.totals} />}
+        {store.totals !== undefined && <TotalsPanel totals={store.totals} />}
       </div>
     </>
   );
@@ -75,7 +85,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   const [all, wrong] = [sum(NAMES), sum(NAMES.filter((name) => OUTCOMES[name].isError))];
   const share = all === 0 ? null : wrong / all;
   const up = series.latest("endpoints.up");
-  const known = up === null ? null : up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
+  const known =
+    up === null ? null : up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
   const saturation = series.latest("saturation");
   const waiting = series.latest("waiting");
   const quantiles = (of: { p50: number | null; p99: number | null } | undefined): string =>
@@ -87,7 +98,12 @@ function routingTiles({ minute, series }: Store): TileProps[] {
       tone: share !== null && share >= 0.01 ? "bad" : "plain",
       title: "refused, server error, interrupted or failed, as a share of the requests that ended in the last minute",
     },
-    { name: "TTFT p90", value: span(minute?.ttftMs.p90), also: quantiles(minute?.ttftMs), title: "time to first token" },
+    {
+      name: "TTFT p90",
+      value: span(minute?.ttftMs.p90),
+      also: quantiles(minute?.ttftMs),
+      title: "time to first token",
+    },
     { name: "Duration p90", value: span(minute?.durationMs.p90), also: quantiles(minute?.durationMs) },
     {
       ...{ name: "Output tokens", value: minute === undefined ? "–" : `${figure(minute.outputTokensPerSecond)}/s` },
@@ -96,7 +112,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     {
       ...{ name: "Prefix hit rate", value: percent(minute?.predictedHitRate) },
       also: `reported ${percent(minute?.reportedHitRate)}`,
-      title: "share of the prompt tokens in the prefix cache: as the prefix index predicted, and as model servers reported",
+      title:
+        "share of the prompt tokens in the prefix cache: as the prefix index predicted, and as model servers reported",
     },
     {
       ...{ name: "Saturation", value: percent(saturation), also: "100 % is full" },
@@ -108,7 +125,12 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     },
     {
       ...{ name: "Endpoints up", value: known === null ? "–" : `${count(up)} of ${count(known)}` },
-      also: known !== null && up !== known ? <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a> : "all",
+      also:
+        known !== null && up !== known ? (
+          <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a>
+        ) : (
+          "all"
+        ),
       tone: known !== null && up !== known ? "bad" : "plain",
     },
   ];
@@ -122,7 +144,11 @@ function dispatchTiles({ series }: Store): TileProps[] {
     { name: "Backlog", value: count(series.latest("backlog")), also: "messages in all queues" },
     { name: "In flight", value: count(series.latest("inFlight")), also: `of N ${figure(series.latest("budget.N"))}` },
     { name: "Succeeded", value: `${figure(minuteOf("messages.success"))}/s`, also: "in the last minute" },
-    { name: "Retried", value: `${figure(minuteOf("messages.retried"))}/s`, also: `failed ${figure(minuteOf("messages.failed"))}/s` },
+    {
+      name: "Retried",
+      value: `${figure(minuteOf("messages.retried"))}/s`,
+      also: `failed ${figure(minuteOf("messages.failed"))}/s`,
+    },
     { name: "Oldest message", value: seconds(series.latest("oldest")) },
     { name: "Time left", value: seconds(series.latest("eta")), also: "at the present rate" },
     {
@@ -176,7 +202,7 @@ const PLOTS: readonly PlotRow[] = [
   },
   { title: "Saturation", say: percent, top: 1, lines: [["saturation", "saturation", 0]] },
   {
-    ...{ title: "Requests in flight and waiting", say: count },
+    ...{ title: "Requests in flight and waiting", say: figure, sparse: true },
     lines: [
       ["inFlight", "in flight", 0],
       ["waiting", "waiting", 1],
@@ -193,7 +219,7 @@ const PLOTS: readonly PlotRow[] = [
       ["messages.shed", "shed", 7],
     ],
   },
-  { title: "Backlog", say: count, lines: [["backlog", "messages", 0]] },
+  { title: "Backlog", say: figure, lines: [["backlog", "messages", 0]] },
   {
     ...{ title: "Dispatch budget", say: percent, top: 1 },
     lines: [
@@ -217,7 +243,8 @@ function LivePlots({ store, window }: { store: Store; window: number }) {
           return sparse === true && at > 0 && !isSeen ? [] : [{ label, colour, values }];
         });
         if (known.length === 0) return null;
-        if (title === "Wait in flow control" && !known.some(({ values }) => values.some((value) => value !== null))) return null;
+        if (title === "Wait in flow control" && !known.some(({ values }) => values.some((value) => value !== null)))
+          return null;
         return (
           <TimePlot
             key={title}
@@ -233,9 +260,14 @@ function LivePlots({ store, window }: { store: Store; window: number }) {
 const CAUSES: readonly Column<ErrorCause & { readonly share: number }>[] = [
   {
     ...{ name: "cause", isHead: true },
-    cell: ({ cause, outcome }) => <a href={linkTo("decisions", "", { reason: outcome === "refused" ? cause : "failed" })}>{cause}</a>,
+    cell: ({ cause, outcome }) => (
+      <a href={linkTo("decisions", "", { reason: outcome === "refused" ? cause : "failed" })}>{cause}</a>
+    ),
   },
-  { name: "outcome", cell: ({ outcome }) => <Badge tone={OUTCOMES[outcome]?.isError ? "bad" : "plain"}>{outcomeText(outcome)}</Badge> },
+  {
+    name: "outcome",
+    cell: ({ outcome }) => <Badge tone={OUTCOMES[outcome]?.isError ? "bad" : "plain"}>{outcomeText(outcome)}</Badge>,
+  },
   { name: "requests", numeric: true, cell: (row) => count(row.count) },
 ];
 
@@ -256,13 +288,19 @@ function Errors({ store: { minute, quarter } }: { store: Store }) {
   );
 }
 
+/** The words for the outcomes of messages. */
+const MESSAGES: Readonly<Record<string, string>> = { success: "succeeded" };
+
 /** The newest events of the list. */
 const SHOWN_EVENTS = 50;
 
 export function Events({ events }: { events: readonly EventEntry[] }) {
   const newest = events.slice(-SHOWN_EVENTS).reverse();
   return (
-    <Panel title="Events" note={events.length > SHOWN_EVENTS ? `the newest ${SHOWN_EVENTS}` : "a dashed line in each plot"}>
+    <Panel
+      title="Events"
+      note={events.length > SHOWN_EVENTS ? `the newest ${SHOWN_EVENTS}` : "a dashed line in each plot"}
+    >
       {newest.length === 0 ? (
         <Empty what="Nothing has happened yet">Endpoints, configurations and gates that change are listed here.</Empty>
       ) : (
@@ -284,15 +322,25 @@ export function Events({ events }: { events: readonly EventEntry[] }) {
 }
 
 function TotalsPanel({ totals }: { totals: Totals }) {
-  const parts: (readonly [string, ComponentChildren])[] = [
-    ...NAMES.filter((name) => name === "answered" || (totals.requests[name] ?? 0) > 0).map(
-      (name) => [OUTCOMES[name].text, <output data-total={name}>{count(totals.requests[name] ?? 0)}</output>] as const,
-    ),
-    ["routed", <output data-total="routed">{count(totals.routed)}</output>],
-    ["prompt tokens", <output data-total="prompt">{count(totals.tokens.prompt)}</output>],
-    ["cached tokens", <output data-total="cached">{count(totals.tokens.cached)}</output>],
-    ["output tokens", <output data-total="output">{count(totals.tokens.output)}</output>],
-  ];
+  const { requests, routed, tokens, messages } = totals;
+  const named: (readonly [string, string, number])[] =
+    messages === undefined
+      ? [
+          ...NAMES.filter((name) => name === "answered" || (requests[name] ?? 0) > 0).map(
+            (name) => [name, OUTCOMES[name].text, requests[name] ?? 0] as const,
+          ),
+          ["routed", "routed", routed],
+          ["prompt", "prompt tokens", tokens.prompt],
+          ["cached", "cached tokens", tokens.cached],
+          ["output", "output tokens", tokens.output],
+        ]
+      : Object.entries(messages).map(([name, value]) => [name, MESSAGES[name] ?? name, value] as const);
+  const parts = named.map(([key, text, value]): readonly [string, ComponentChildren] => [
+    text,
+    <output key={key} data-total={key}>
+      {count(value)}
+    </output>,
+  ]);
   return (
     <Panel title="Since the start" note={<a href="metrics">as in /metrics</a>} padded>
       <dl class="totals">

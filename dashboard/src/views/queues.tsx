@@ -47,7 +47,11 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
       <Tiles
         label="Flow control"
         tiles={[
-          { name: "Waiting", value: count(queues.requests), also: `requests, ${loadOf(queues.bytes, queues.maxBytes, bytes)}` },
+          {
+            name: "Waiting",
+            value: count(queues.requests),
+            also: `requests, ${loadOf(queues.bytes, queues.maxBytes, bytes)}`,
+          },
           {
             ...{ name: "Saturation", value: percent(saturation), also: `expected ${percent(expected)}` },
             tone: saturation !== null && saturation >= 1 ? "bad" : "plain",
@@ -58,7 +62,10 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
             ...{ name: "Refused", value: `${figure(queues.refusedPerSecond)}/s`, also: "in the last minute" },
             tone: queues.refusedPerSecond > 0 ? "bad" : "plain",
           },
-          ...Object.entries(queues.stages).map(([stage, value]) => ({ name: `Saturation of ${stage}`, value: percent(value) })),
+          ...Object.entries(queues.stages).map(([stage, value]) => ({
+            name: `Saturation of ${stage}`,
+            value: percent(value),
+          })),
         ]}
       />
       {queues.problem !== null && <p class="bad">{queues.problem}</p>}
@@ -77,12 +84,16 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
           title="Requests waiting"
           seconds={series.seconds}
           lines={[{ label: "waiting", colour: 1, values: series.values("waiting") ?? [] }]}
-          {...{ window: WINDOW, say: count, events, version: series.version }}
+          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
         <TimePlot
           title="Wait of the requests that left"
           seconds={series.seconds}
-          lines={(["p50", "p90", "p99"] as const).map((name, at) => ({ label: name, colour: [0, 4, 1][at]!, values: waited(name) }))}
+          lines={(["p50", "p90", "p99"] as const).map((name, at) => ({
+            label: name,
+            colour: [0, 4, 1][at]!,
+            values: waited(name),
+          }))}
           {...{ window: WINDOW, say: span, events, version: series.version }}
         />
         <TimePlot
@@ -104,13 +115,26 @@ const BANDS: readonly Column<BandFeed>[] = [
   { name: "state", cell: ({ open }) => <Badge tone={open ? "good" : "warn"}>{open ? "open" : "held back"}</Badge> },
   { name: "waiting", numeric: true, cell: ({ requests, maxRequests }) => loadOf(requests, maxRequests, count) },
   { name: "bytes", numeric: true, cell: ({ bytes: used, maxBytes }) => loadOf(used, maxBytes, bytes) },
-  { name: "ceiling", numeric: true, cell: ({ ceiling }) => percent(ceiling), title: "the saturation from which it holds back" },
+  {
+    name: "ceiling",
+    numeric: true,
+    cell: ({ ceiling }) => percent(ceiling),
+    title: "the saturation from which it holds back",
+  },
   { name: "flows", numeric: true, cell: ({ flowCount }) => count(flowCount) },
   { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },
 ];
 
 const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [
-  { name: "fairness ID", isHead: true, cell: ({ fairnessId }) => <span class="cut" title={fairnessId}>{fairnessId}</span> },
+  {
+    name: "fairness ID",
+    isHead: true,
+    cell: ({ fairnessId }) => (
+      <span class="cut" title={fairnessId}>
+        {fairnessId}
+      </span>
+    ),
+  },
   { name: "requests", numeric: true, cell: ({ requests }) => count(requests) },
   { name: "head waits", numeric: true, cell: ({ headWaitMs }) => span(headWaitMs) },
 ];

@@ -79,7 +79,9 @@ export function replayEdited(
     beside.filter(({ definition }) => definition.kind === kind) as unknown as PluginDescription<K>[];
   const edited = profiles.map(({ name, members: all }) => ({
     name,
-    plugins: all.filter(({ isOn }) => isOn).map((member): MemberDescription => ({ ...described(member), weight: member.weight })),
+    plugins: all
+      .filter(({ isOn }) => isOn)
+      .map((member): MemberDescription => ({ ...described(member), weight: member.weight })),
   }));
   const configured = [...beside, ...edited.flatMap(({ plugins: all }) => all)];
   const instances = new PluginInstances({
@@ -97,15 +99,24 @@ export function replayEdited(
   }
 }
 
+/** No configuration can write an infinite number: it is a default, which comes back when nothing is given. */
+function withoutInfinity(_name: string, value: unknown): unknown {
+  return value === "Infinity" || value === "-Infinity" ? undefined : value;
+}
+
 function described({ name, type, parameters }: PluginRow): PluginDescription {
   const definition: PluginDefinition | undefined = REGISTRY.get(type);
   if (definition === undefined)
-    throw new Error(`${name} is of the type ${type}, which only the process has: leave it out, or use sluice explain --replay`);
+    throw new Error(
+      `${name} is of the type ${type}, which only the process has: leave it out, or use sluice explain --replay`,
+    );
   let given: unknown;
   try {
-    given = JSON.parse(parameters.trim() === "" ? "{}" : parameters);
+    given = JSON.parse(parameters.trim() === "" ? "{}" : parameters, withoutInfinity);
   } catch (error) {
-    throw new Error(`the parameters of ${name} are not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Error(
+      `the parameters of ${name} are not JSON: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
   const parsed = definition.parameters.safeParse(given);
   if (parsed.success) return { definition, name, parameters: parsed.data };

@@ -20,7 +20,9 @@ export function WhatIf({ detail }: WhatIfProps) {
   if (data === undefined || data.picker === null)
     return (
       <Panel title="What if">
-        <Empty what={problem === undefined ? "Loading the configuration" : "The configuration is not known"}>{problem}</Empty>
+        <Empty what={problem === undefined ? "Loading the configuration" : "The configuration is not known"}>
+          {problem}
+        </Empty>
       </Panel>
     );
   return <Editor detail={detail} config={data.picker} />;
@@ -31,7 +33,9 @@ type Outcome = { readonly outcome: ReplayOutcome } | { readonly problem: string 
 function outcomeOf(detail: DecisionDetail, config: PickerConfigFeed, profiles: readonly EditedProfile[]): Outcome {
   try {
     const outcome = replayEdited(detail.record, config.plugins, profiles);
-    return outcome === undefined ? { problem: "Sluice refused the request before it computed anything: there is nothing to replay" } : { outcome };
+    return outcome === undefined
+      ? { problem: "Sluice refused the request before it computed anything: there is nothing to replay" }
+      : { outcome };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
@@ -41,7 +45,8 @@ function Editor({ detail, config }: WhatIfProps & { config: PickerConfigFeed }) 
   const inForce = useMemo(() => editable(config), [config]);
   const [profiles, setProfiles] = useState<readonly EditedProfile[]>(inForce);
   const outcome = useMemo(() => outcomeOf(detail, config, profiles), [detail, config, profiles]);
-  const change = (at: number, members: readonly EditedMember[]): void => setProfiles(profiles.with(at, { ...profiles[at]!, members }));
+  const change = (at: number, members: readonly EditedMember[]): void =>
+    setProfiles(profiles.with(at, { ...profiles[at]!, members }));
   const isEdited = JSON.stringify(profiles) !== JSON.stringify(inForce);
   return (
     <Panel title="What if" note="runs in this browser; nothing changes in the process">
@@ -68,9 +73,16 @@ function Editor({ detail, config }: WhatIfProps & { config: PickerConfigFeed }) 
   );
 }
 
-function ProfileEditor({ profile, onChange }: { profile: EditedProfile; onChange: (members: readonly EditedMember[]) => void }) {
+function ProfileEditor({
+  profile,
+  onChange,
+}: {
+  profile: EditedProfile;
+  onChange: (members: readonly EditedMember[]) => void;
+}) {
   const { name, members } = profile;
-  const set = (at: number, part: Partial<EditedMember>): void => onChange(members.with(at, { ...members[at]!, ...part }));
+  const set = (at: number, part: Partial<EditedMember>): void =>
+    onChange(members.with(at, { ...members[at]!, ...part }));
   const add = (type: string): void => {
     const found = addable(profile).find((one) => one.type === type);
     if (found === undefined) return;
@@ -208,7 +220,10 @@ function Totals({ top, scorers }: { top: readonly RecordedCandidate[]; scorers: 
             <tr key={id} class={place === 0 ? "pick" : undefined}>
               <th scope="row">{id}</th>
               <td class="stack-cell">
-                <StackedBar parts={scorers.map(({ name, weight }, at) => ({ name, points: (scores[at] ?? 0) * weight }))} most={most} />
+                <StackedBar
+                  parts={scorers.map(({ name, weight }, at) => ({ name, points: (scores[at] ?? 0) * weight }))}
+                  most={most}
+                />
               </td>
               <td class="n">{points(total)}</td>
             </tr>

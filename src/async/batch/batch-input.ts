@@ -17,7 +17,7 @@ interface BatchLine {
   readonly body: string;
 }
 
-/** A line that is no valid line of a batch. */
+/** A line that is not a valid line of a batch. */
 interface BadLine {
   readonly problem: string;
   /** The custom id, where it can be read. */

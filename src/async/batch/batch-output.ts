@@ -14,7 +14,7 @@ interface LineError {
 
 /**
  * A line of the answer file, in the format of OpenAI's batch API. `response` is the gateway's answer, with any status. A line
- * without an answer has `error`. A body that is no JSON becomes a text; a body that is not UTF-8 either becomes base64.
+ * without an answer has `error`. A body that is not JSON becomes a text; a body that is not UTF-8 either becomes base64.
  * @param id of the request, also sent as `x-request-id`
  */
 export function answerLine(id: string, customId: string, result: ResultMessage): string {

@@ -106,7 +106,7 @@ export class QueueStore {
       return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name one with --queue, or give --config`);
     const list = `it has ${known.join(", ")}`;
     if (wanted === undefined)
-      return new SluiceError("QUEUE_UNKNOWN", `give --queue with the name of one queue of ${place}: ${list}`);
+      return new SluiceError("QUEUE_UNKNOWN", `name the queue with --queue: ${place} has ${known.join(", ")}`);
     const hint = this.#source.kind === "sqlite" ? "; for a queue that never had a message, give --config" : "";
     return new SluiceError(
       "QUEUE_UNKNOWN",

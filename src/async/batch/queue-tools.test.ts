@@ -18,9 +18,9 @@ describe("entries as people see them", () => {
   });
 
   it("a dead one says when and why, and is shown even when nobody can read it", () => {
-    const view = entryView({ entry: "garbage", reason: "the entry is no JSON", at: 3_940_000 });
+    const view = entryView({ entry: "garbage", reason: "the entry is not JSON", at: 3_940_000 });
     expect(view).toMatchObject({ id: null, deadline: null, died: 3940, entry: "garbage" });
-    expect(entryRow(view, 4000)).toEqual(["(unreadable)", "-", "-", "0", "7", "1m 0s ago", "the entry is no JSON"]);
+    expect(entryRow(view, 4000)).toEqual(["(unreadable)", "-", "-", "0", "7", "1m 0s ago", "the entry is not JSON"]);
     expect(entryView({ entry: '{"request_kind":"x","data":{"id":"b"}}', reason: "r", at: 0 }).id).toBe("b");
   });
 

@@ -164,7 +164,7 @@ export interface EntryView {
   /** Of a dead letter: when it became one, Unix seconds, and the reason. */
   readonly died?: number;
   readonly reason?: string;
-  /** The envelope as JSON; a text where the entry is no JSON. */
+  /** The envelope as JSON; a text where the entry is not JSON. */
   readonly entry: unknown;
 }
 

@@ -35,7 +35,9 @@ const FAULTY: Readonly<Record<string, DispatchGate>> = {
     // biome-ignore lint/suspicious/noThenProperty: that is what it is about
     apply: () => anything({ then: (_: unknown, reject: (error: Error) => void) => reject(new Error("later")) }),
   }),
-  "drops with a payload that is no text": open({ apply: () => ({ kind: "drop", result: anything({ payload: 7 }) }) }),
+  "drops with a payload that is not a text": open({
+    apply: () => ({ kind: "drop", result: anything({ payload: 7 }) }),
+  }),
   "refuses, and its key throws": open({ apply: () => ({ kind: "refuse" }), refusalKey: fail }),
   "its key throws": open({ refusalKey: fail }),
   "its budget throws": open({ budget: fail }),

@@ -4,6 +4,8 @@ import {
   type DispatchGate,
   defineGate,
   type GateMessage,
+  type GatePart,
+  type GateSpec,
   type GateVerdict,
   REFUSE,
   type Reservations,
@@ -106,6 +108,11 @@ class Taken implements Reservations {
   }
 }
 
+/** @param at place of the inner gate in the parameters of the outer one */
+function innerGate({ type, parameters }: GateSpec, at: readonly (string | number)[]): GatePart {
+  return { kind: "gate", type, parameters, typePath: [...at, "gate_type"], parametersPath: [...at, "gate_params"] };
+}
+
 export const compositeGate = defineGate({
   type: "composite",
   describe:
@@ -115,6 +122,7 @@ export const compositeGate = defineGate({
       "The gates, each with `gate_type` and `gate_params`; an empty list lets everything pass.",
     ),
   }),
+  parts: ({ gates }) => gates.map((gate, at) => innerGate(gate, ["gates", at])),
   create: ({ gates }, context) => new CompositeGate(gates.map((spec) => context.gate(spec))),
 });
 
@@ -145,6 +153,7 @@ export const waitOnRefuseGate = defineGate({
   parameters: z.strictObject({
     gate: gateParameter().describe("The inner gate, with `gate_type` and `gate_params`."),
   }),
+  parts: ({ gate }) => [innerGate(gate, ["gate"])],
   create: (parameters, context) => waitOnRefuse(context.gate(parameters.gate)),
 });
 
@@ -199,6 +208,13 @@ export const tierPriorityAdmissionGate = defineGate({
     saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of the inner gate."),
     tier_label: stringParameter({ default: "tier" }).describe("Label of the message that names its tier."),
   }),
+  parts: ({ saturation_gate, saturation_gate_params }) => [
+    {
+      ...{ kind: "gate", type: saturation_gate, parameters: saturation_gate_params },
+      typePath: ["saturation_gate"],
+      parametersPath: ["saturation_gate_params"],
+    },
+  ],
   create: (parameters, context) =>
     tierPriorityAdmission(
       context.gate({ type: parameters.saturation_gate, parameters: parameters.saturation_gate_params }),

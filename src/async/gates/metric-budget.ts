@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { defineGate, type GateContext, type MetricSource } from "../../base/plugin/gate.ts";
+import { defineGate, type GateContext, type GatePart, type MetricSource } from "../../base/plugin/gate.ts";
 import { highest, lowest, type MetricFinding, metricGate } from "./metric-gate.ts";
 import {
   baselineParameter,
@@ -57,6 +57,10 @@ export const metricBudgetGate = defineGate({
         message: "is missing: max_concurrency and pods_source go together",
       });
     }),
+  parts: ({ source, pods_source }) => [
+    sourcePart(source, "source"),
+    ...(pods_source === undefined ? [] : [sourcePart(pods_source, "pods_source")]),
+  ],
   create(parameters, context) {
     const { value, kind, baseline, fallback, max_concurrency: perPod, pool } = parameters;
     const figure = sourceOf(parameters.source, context);
@@ -91,6 +95,14 @@ export const metricBudgetGate = defineGate({
     );
   },
 });
+
+function sourcePart({ type, parameters }: SourceSpec, key: string): GatePart {
+  return {
+    ...{ kind: "metric-source", type, parameters },
+    typePath: [key, "type"],
+    parametersPath: [key, "parameters"],
+  };
+}
 
 function sourceOf({ type, parameters }: SourceSpec, context: GateContext): MetricSource {
   return context.metricSource(type, parameters);

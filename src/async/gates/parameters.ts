@@ -104,7 +104,7 @@ function textOf(value: unknown): string | undefined {
 const stringKind: Kind<string> = {
   name: "a text",
   accepts: ["string", "number", "boolean"],
-  // A value that is no text means the default, too.
+  // A value that is not a text means the default, too.
   read: textOf,
 };
 

@@ -13,7 +13,7 @@ import {
   plausibleAges,
   poolParameter,
 } from "./metric-parameters.ts";
-import { PROMETHEUS_TIMEOUT, PrometheusFigure, prometheusOf } from "./metric-sources/prometheus.ts";
+import { PROMETHEUS_TIMEOUT, PrometheusFigure, prometheusOf, requirePrometheus } from "./metric-sources/prometheus.ts";
 import type { PrometheusClient } from "./metric-sources/prometheus-client.ts";
 import { booleanParameter, floatParameter, stringParameter } from "./parameters.ts";
 import { budgetQueries, type PoolSelection, queuedPodsQuery, readyPodsQuery, saturationQuery } from "./promql.ts";
@@ -38,6 +38,7 @@ export const prometheusSaturationGate = defineGate({
       plausibleAges(parameters, context);
       knownCapacity(parameters, false, context, "max_sys");
     }),
+  verify: (_, around) => void requirePrometheus(around),
   create(parameters, context) {
     const { pool, namespace, threshold, fallback, metric_lag: metricLag } = parameters;
     const client = prometheusOf(context);
@@ -79,6 +80,7 @@ export const prometheusQueryGate = defineGate({
       plausibleAges(parameters, context);
       knownCapacity(parameters, false, context, "max_sys");
     }),
+  verify: (_, around) => void requirePrometheus(around),
   create(parameters, context) {
     const { query, fallback, pool, metric_lag: metricLag } = parameters;
     const client = prometheusOf(context);
@@ -129,6 +131,7 @@ export const prometheusBudgetGate = defineGate({
       const known = parameters.capacity_per_pod !== undefined;
       knownCapacity(parameters, known, context, "capacity_per_pod or max_sys");
     }),
+  verify: (_, around) => void requirePrometheus(around),
   create(parameters, context) {
     const { pool, namespace, max_concurrency: maxConcurrency, baseline, fallback, metric_lag: metricLag } = parameters;
     const { log } = context;

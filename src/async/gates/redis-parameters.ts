@@ -26,7 +26,12 @@ export const CONNECTION_PARAMETERS = {
   ),
   tls_cert_file: stringParameter({ default: "" }).describe("PEM file of the client certificate; needs `tls_key_file`."),
   tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),
+  tls_ca_cert: stringParameter({ default: "" }).describe("Another name of `tls_ca_file`, as transports have it."),
+  tls_cert: stringParameter({ default: "" }).describe("Another name of `tls_cert_file`."),
+  tls_key: stringParameter({ default: "" }).describe("Another name of `tls_key_file`."),
 };
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The part of a connection that gates need. */
 export type GateRedis = Pick<Redis, "ready" | "whenReady" | "send" | "run" | "close">;
@@ -40,6 +45,9 @@ interface ConnectionParameters {
   readonly tls_ca_file: string;
   readonly tls_cert_file: string;
   readonly tls_key_file: string;
+  readonly tls_ca_cert?: string;
+  readonly tls_cert?: string;
+  readonly tls_key?: string;
 }
 
 const ADDRESS = /^(\[[0-9a-f:.]+\]|[^\s:/?#@[\]]*):(\d{1,5})$/i;
@@ -63,26 +71,61 @@ export function keyName(parameters: ConnectionParameters, key: string): string {
   return `redis ${hostPort(host, port)}/${database} ${key}`;
 }
 
-/** @throws SluiceError GATE_PARAMETERS */
-export function connectionOf(parameters: ConnectionParameters): RedisConnection {
-  const { tls_ca_file, tls_cert_file, tls_key_file } = parameters;
+/**
+ * Finds the faults that a connection would have, without the environment.
+ * @throws SluiceError GATE_PARAMETERS, REDIS_URL_INVALID
+ */
+export function verifyConnection(parameters: ConnectionParameters): void {
+  parseRedisUrl(connectionOf(parameters, null).url);
+}
+
+/** The files of TLS under their names of gates. @throws SluiceError GATE_PARAMETERS when both names say different things */
+function tlsFilesOf(parameters: ConnectionParameters) {
+  const one = (
+    file: "tls_ca_file" | "tls_cert_file" | "tls_key_file",
+    other: "tls_ca_cert" | "tls_cert" | "tls_key",
+  ) => {
+    const [a, b = ""] = [parameters[file], parameters[other]];
+    if (a !== "" && b !== "" && a !== b)
+      throw invalid(other, `is another name of ${file}, and both are given; keep one`);
+    return a || b;
+  };
+  return {
+    tls_ca_file: one("tls_ca_file", "tls_ca_cert"),
+    tls_cert_file: one("tls_cert_file", "tls_cert"),
+    tls_key_file: one("tls_key_file", "tls_key"),
+  };
+}
+
+/** @param environment null = passwords are not looked up. @throws SluiceError GATE_PARAMETERS */
+export function connectionOf(
+  parameters: ConnectionParameters,
+  environment: Environment | null = process.env,
+): RedisConnection {
+  const { tls_ca_file, tls_cert_file, tls_key_file } = tlsFilesOf(parameters);
   if ((tls_cert_file === "") !== (tls_key_file === ""))
     throw invalid(
       tls_cert_file === "" ? "tls_cert_file" : "tls_key_file",
       "is missing: certificate and key go together",
     );
   return {
-    url: urlOf(parameters),
+    url: urlOf(parameters, environment),
     tls: {
-      ...(tls_ca_file === "" ? {} : { ca: contents("tls_ca_file", tls_ca_file) }),
-      ...(tls_cert_file === "" ? {} : { cert: contents("tls_cert_file", tls_cert_file) }),
-      ...(tls_key_file === "" ? {} : { key: contents("tls_key_file", tls_key_file) }),
+      ...(tls_ca_file === ""
+        ? {}
+        : { ca: contents(parameters.tls_ca_file === "" ? "tls_ca_cert" : "tls_ca_file", tls_ca_file) }),
+      ...(tls_cert_file === ""
+        ? {}
+        : { cert: contents(parameters.tls_cert_file === "" ? "tls_cert" : "tls_cert_file", tls_cert_file) }),
+      ...(tls_key_file === ""
+        ? {}
+        : { key: contents(parameters.tls_key_file === "" ? "tls_key" : "tls_key_file", tls_key_file) }),
     },
     enableTracing: false,
   };
 }
 
-function urlOf(parameters: ConnectionParameters): string {
+function urlOf(parameters: ConnectionParameters, environment: Environment | null = process.env): string {
   const { address, url, username, password_env, tls } = parameters;
   if (url !== "") {
     for (const [key, given] of Object.entries({ address, username, password_env, tls }))
@@ -96,14 +139,15 @@ function urlOf(parameters: ConnectionParameters): string {
   if (port === undefined || Number(port) > 65_535)
     // The value is not repeated: a whole URL in this place may contain a password.
     throw invalid("address", "expected host:port");
-  const password = password_env === "" ? "" : process.env[password_env];
+  const password = password_env === "" || environment === null ? "" : environment[password_env];
   if (password === undefined) throw invalid("password_env", `there is no environment variable ${password_env}`);
   const user =
     username === "" && password === "" ? "" : `${encodeURIComponent(username)}:${encodeURIComponent(password)}@`;
   return `${tls || usesFiles(parameters) ? "rediss" : "redis"}://${user}${host || "localhost"}:${port}`;
 }
 
-function usesFiles({ tls_ca_file, tls_cert_file, tls_key_file }: ConnectionParameters): boolean {
+function usesFiles(parameters: ConnectionParameters): boolean {
+  const { tls_ca_file, tls_cert_file, tls_key_file } = tlsFilesOf(parameters);
   return tls_ca_file !== "" || tls_cert_file !== "" || tls_key_file !== "";
 }
 

@@ -16,7 +16,7 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import { whileWanted } from "./metric-sources/refresh-cache.ts";
 import { choiceParameter, durationParameter, intParameter, stringParameter } from "./parameters.ts";
 import { GiveBack, QUOTA_SCRIPTS, type QuotaStore, RedisConcurrency, RedisRateLimit } from "./quota-store.ts";
-import { CONNECTION_PARAMETERS, connectGate } from "./redis-parameters.ts";
+import { CONNECTION_PARAMETERS, connectGate, verifyConnection } from "./redis-parameters.ts";
 
 /** Most places that one gate holds at a time; later messages ask again. */
 export const MAX_HELD = 20_000;
@@ -181,6 +181,7 @@ export const redisQuotaGate = defineGate({
       "`blocking` returns messages over the quota to their queue. `classifying` lets all messages pass, with the label `reserved` or `overflow`.",
     ),
   }),
+  verify: verifyConnection,
   create(parameters, context) {
     const { attribute, mode, limit, window, prefix } = parameters;
     const connection = connectGate(parameters, context, QUOTA_SCRIPTS);

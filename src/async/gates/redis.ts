@@ -14,7 +14,7 @@ import {
 } from "../../base/plugin/gate.ts";
 import { RefreshCache, whileWanted } from "./metric-sources/refresh-cache.ts";
 import { floatParameter, stringParameter } from "./parameters.ts";
-import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName } from "./redis-parameters.ts";
+import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName, verifyConnection } from "./redis-parameters.ts";
 
 /** Milliseconds for which an answer serves all callers: as often as the reference asks for one waiting message. */
 const FRESH_FOR = 50;
@@ -155,6 +155,7 @@ export const redisGate = defineGate({
       "Share while the key is missing; without this parameter a missing key closes the gate.",
     ),
   }),
+  verify: verifyConnection,
   create(parameters, context) {
     const redis = connectGate(parameters, context);
     const key = { name: keyName(parameters, parameters.budget_key), budgetKey: parameters.budget_key };

@@ -43,11 +43,14 @@ describe("a syntax error in plain words", () => {
   });
 
   it.each([
-    ["name: a\nport 8000\n", "f.yaml:2:1: `port 8000` is no key and value: write `port: 8000`"],
-    ["endpoints:\n- name: a\n  port 8000\n  b: x\n", "f.yaml:3:3: `port 8000` is no key and value: write `port: 8000`"],
-    ["port:8000\nname: a\n", "f.yaml:1:1: `port:8000` is no key and value: write `port: 8000`"],
-    ["name: a\nport=8000\n", "f.yaml:2:1: `port=8000` is no key and value: write `port: 8000`"],
-    ["name: a\noops\n", "f.yaml:2:1: `oops` is no key and value: write `key: value`"],
+    ["name: a\nport 8000\n", "f.yaml:2:1: `port 8000` is not a key with a value: write `port: 8000`"],
+    [
+      "endpoints:\n- name: a\n  port 8000\n  b: x\n",
+      "f.yaml:3:3: `port 8000` is not a key with a value: write `port: 8000`",
+    ],
+    ["port:8000\nname: a\n", "f.yaml:1:1: `port:8000` is not a key with a value: write `port: 8000`"],
+    ["name: a\nport=8000\n", "f.yaml:2:1: `port=8000` is not a key with a value: write `port: 8000`"],
+    ["name: a\noops\n", "f.yaml:2:1: `oops` is not a key with a value: write `key: value`"],
     ["a: 1\n- b\n", "f.yaml:2:1: a list item (`-`) among the keys of a mapping; write the key of the list above it"],
     ['a: "x" y\n', "f.yaml:1:8: `y` follows a value that is already complete"],
   ])("shows how to write the line of %j", (text, message) => {

@@ -91,8 +91,8 @@ function noKeyAndValue(source: string): string {
   if (line === "-") return "a list item (`-`) among the keys of a mapping; write the key of the list above it";
   const shown = line.length <= 60 ? line : `${line.slice(0, 57)}...`;
   const parts = line === shown ? /^([\w.-]+)(?:\s+|\s*[:=]\s*)([^\s:=].*)$/.exec(line) : null;
-  if (parts === null) return `\`${shown}\` is no key and value: write \`key: value\``;
-  return `\`${line}\` is no key and value: write \`${parts[1]}: ${parts[2]}\``;
+  if (parts === null) return `\`${shown}\` is not a key with a value: write \`key: value\``;
+  return `\`${line}\` is not a key with a value: write \`${parts[1]}: ${parts[2]}\``;
 }
 
 /** A word of the text for a message: quoted text whole, other text up to a blank or indicator. */

@@ -1,6 +1,6 @@
 import { USUAL_BYTES_PER_TOKEN } from "./request.ts";
 
-/** Limits of a learned figure: below the lower limit it is no text, above the upper limit it is no tokenizer. */
+/** Limits of a learned figure: below the lower limit it is not a text, above the upper limit it is no tokenizer. */
 export const LEAST_BYTES_PER_TOKEN = 1;
 export const MOST_BYTES_PER_TOKEN = 16;
 /** An answer beyond these limits is not clamped but left out: its bytes are no text, or its prompt was cut. */

@@ -173,9 +173,9 @@ export interface FullRecord {
   readonly columns: Readonly<Record<string, readonly number[]>>;
   /**
    * The same for request attributes. Only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
-   * the client's.
+   * the client's. Null: no producer wrote it.
    */
-  readonly attributes: Readonly<Record<string, number | boolean>>;
+  readonly attributes: Readonly<Record<string, number | boolean | null>>;
 }
 
 /** Load that a request puts on an endpoint besides the one that answers it. */

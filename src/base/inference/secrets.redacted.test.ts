@@ -25,6 +25,7 @@ it("leaves what is no secret as it is: numbers, names of keys, files and variabl
   const plain = {
     limit: 3,
     tls: true,
+    maxTokens: 64,
     budget_key: "dispatch-gate-budget",
     password_env: "REDIS_PASSWORD",
     tls_key_file: "/etc/tls/key.pem",

@@ -31,6 +31,11 @@ export function redacted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(redacted);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [name, SECRET_NAME.test(name) ? REDACTED : redacted(inner)]),
+    Object.entries(value).map(([name, inner]) => [name, isSecret(name, inner) ? REDACTED : redacted(inner)]),
   );
+}
+
+/** A number is no secret, whatever its name: `maxTokens` is a count. */
+function isSecret(name: string, value: unknown): boolean {
+  return SECRET_NAME.test(name) && typeof value !== "number" && typeof value !== "boolean";
 }

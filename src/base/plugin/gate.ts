@@ -162,6 +162,19 @@ export interface MetricSource {
   close?(): Promise<void> | void;
 }
 
+/** A gate or a metric source inside a gate, with the places of its type and parameters in those of the gate. */
+export interface GatePart extends GateSpec {
+  readonly kind: "gate" | "metric-source";
+  readonly typePath: readonly (string | number)[];
+  readonly parametersPath: readonly (string | number)[];
+}
+
+/** What is known of the process before a gate is made. */
+export interface GateSurroundings {
+  /** `--prometheus-url`; undefined when it is not set. */
+  readonly prometheusUrl: string | undefined;
+}
+
 /** The definition that `defineGate` returns. */
 export interface GateDefinition {
   readonly kind: "gate";
@@ -173,6 +186,10 @@ export interface GateDefinition {
    * True: the gate keeps no state of one owner. All gates of equal parameters are then one, and each owner gets the figures.
    */
   readonly shared?: boolean;
+  /** The gates and metric sources inside it, so that a check finds their faults. */
+  readonly parts?: ((parameters: unknown) => readonly GatePart[]) | undefined;
+  /** Finds faults that the schema cannot, as `create` would, but connects to nothing. @throws SluiceError */
+  readonly verify?: ((parameters: unknown, surroundings: GateSurroundings) => void) | undefined;
   create(parameters: unknown, context: GateContext): DispatchGate;
 }
 
@@ -182,6 +199,8 @@ export interface MetricSourceDefinition {
   readonly type: string;
   readonly describe: string;
   readonly parameters: z.ZodType;
+  /** As of `GateDefinition`. */
+  readonly verify?: ((parameters: unknown, surroundings: GateSurroundings) => void) | undefined;
   create(parameters: unknown, context: GateContext): MetricSource;
 }
 
@@ -193,11 +212,21 @@ export function defineGate<P extends z.ZodType>(source: {
   readonly describe: string;
   readonly parameters: P;
   readonly shared?: boolean;
+  /** The gates and metric sources inside it. */
+  parts?(parameters: z.output<P>): readonly GatePart[];
+  /** Finds faults that the schema cannot, and connects to nothing. */
+  verify?(parameters: z.output<P>, surroundings: GateSurroundings): void;
   create(parameters: z.output<P>, context: GateContext): DispatchGate;
 }): GateDefinition {
   // The callers pass only what `parameters` has parsed.
   const create: GateDefinition["create"] = (parameters, context) => source.create(parameters as z.output<P>, context);
-  return { ...source, kind: "gate", create };
+  return {
+    ...source,
+    kind: "gate",
+    parts: source.parts && ((parameters) => source.parts!(parameters as z.output<P>)),
+    verify: source.verify && ((parameters, around) => source.verify!(parameters as z.output<P>, around)),
+    create,
+  };
 }
 
 /** Defines a place where a gate of type `metric-budget` can read its figure. */
@@ -205,9 +234,13 @@ export function defineMetricSource<P extends z.ZodType>(source: {
   readonly type: string;
   readonly describe: string;
   readonly parameters: P;
+  /** Finds faults that the schema cannot, and connects to nothing. */
+  verify?(parameters: z.output<P>, surroundings: GateSurroundings): void;
   create(parameters: z.output<P>, context: GateContext): MetricSource;
 }): MetricSourceDefinition {
   const create: MetricSourceDefinition["create"] = (parameters, context) =>
     source.create(parameters as z.output<P>, context);
-  return { ...source, kind: "metric-source", create };
+  const verify: MetricSourceDefinition["verify"] =
+    source.verify && ((parameters, around) => source.verify!(parameters as z.output<P>, around));
+  return { ...source, kind: "metric-source", verify, create };
 }

@@ -33,7 +33,7 @@ const PAUSE = 1000;
 const SHORT_PAUSE = 20;
 /**
  * Milliseconds from the end of a write to the next one. Every write occupies a thread of the process and wakes it twice, which
- * costs more than a hundred lines: lines that come in between go out together (bench/proxy.ts).
+ * costs more than a hundred lines: lines that come in between go out together (bench/peers.ts).
  */
 const GATHER = 100;
 

@@ -91,7 +91,7 @@ describe("lines for people", () => {
     expect(text).toMatch(/\tERROR\tepp\tfailed\nError: broken\n\s+at .*logging\.test\.ts/);
   });
 
-  it("leave alone what is no JSON object", () => {
+  it("leave alone what is not a JSON object", () => {
     expect(consoleLine("plain\n")).toBe("plain\n");
   });
 });

@@ -69,7 +69,7 @@ export function levelOfVerbosity(verbosity: number): LogLevel {
 
 /**
  * Turns a JSON log line into one for people: time, level, name and message with tabs between them, then the other fields as
- * JSON, then the stack of an error on lines below. A line that is no JSON object stays unchanged.
+ * JSON, then the stack of an error on lines below. A line that is not a JSON object stays unchanged.
  * @param line with its newline
  */
 export function consoleLine(line: string): string {

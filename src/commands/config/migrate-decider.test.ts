@@ -39,7 +39,7 @@ describe("pd-profile-handler of releases that had no deciders", () => {
     }
     expect(load(STAGES("{threshold: 90, hashBlockSize: 64}")).config.warnings).toEqual([
       "c:6:31: hashBlockSize has no effect: the producer of prefix matches knows its block size; remove it, it is deprecated",
-      'c:6:16: threshold is deprecated; give plugins the entry {"type":"prefix-based-pd-decider","parameters":{"nonCachedTokens":23}} and write deciderPluginName: prefix-based-pd-decider instead',
+      'c:6:16: threshold is deprecated; add to plugins the entry {"type":"prefix-based-pd-decider","parameters":{"nonCachedTokens":23}} and write deciderPluginName: prefix-based-pd-decider instead',
       "c:5:3: plugin type pd-profile-handler is deprecated; write disagg-profile-handler, with the decider in deciders.prefill",
     ]);
   });
@@ -52,7 +52,7 @@ describe("pd-profile-handler of releases that had no deciders", () => {
     const silent = load(STAGES(""));
     expect(deciderOf(silent)).toEqual(always);
     expect(silent.config.warnings[0]).toBe(
-      'c:5:3: pd-profile-handler without a decider is deprecated; give plugins the entry {"type":"always-disagg-pd-decider"} and write deciderPluginName: always-disagg-pd-decider instead',
+      'c:5:3: pd-profile-handler without a decider is deprecated; add to plugins the entry {"type":"always-disagg-pd-decider"} and write deciderPluginName: always-disagg-pd-decider instead',
     );
   });
 

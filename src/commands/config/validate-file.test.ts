@@ -38,6 +38,9 @@ describe("the kind of a file", () => {
     [{ listeners: [] }, "gateway"],
     [{ retris: {}, picker: {} }, "gateway"],
     [{ retris: {} }, "picker"],
+    [{ transport: "sqlite" }, "dispatch"],
+    [{ queues: [] }, "dispatch"],
+    [[{ id: "a", workers: 1 }], "dispatch"],
     [[], "picker"],
     [null, "picker"],
   ])("%j is %s", (value, kind) => {
@@ -122,7 +125,10 @@ describe("sluice validate of a gateway.yaml", () => {
     expect((await validate("--kind", "gateway", file)).err).toContain("invalid gateway file");
     expect((await validate(file)).err).toContain("invalid EndpointPickerConfig");
     await expect(validate("--kind", "gatway", file)).rejects.toMatchObject({
-      ...{ code: "FLAG_VALUE", message: '--kind is "gatway"; give picker or gateway; did you mean `gateway`?' },
+      ...{
+        code: "FLAG_VALUE",
+        message: '--kind is "gatway"; give picker, gateway or dispatch; did you mean `gateway`?',
+      },
     });
   });
 

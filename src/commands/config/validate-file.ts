@@ -1,11 +1,13 @@
+import { dirname, resolve } from "node:path";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { GATEWAY_SECTIONS } from "../../wires/gateway/gateway-keys.ts";
+import { dispatchContentOf, validateDispatch } from "../dispatch/validate-dispatch.ts";
 import { type ConfigInput, type ConfigVerdict, documentOf, validateConfig, validateDocument } from "./config-tools.ts";
 import { validateGateway } from "./validate-gateway.ts";
 
 /** The kinds of files that `sluice validate` knows. */
-export const FILE_KINDS = ["picker", "gateway"] as const;
+export const FILE_KINDS = ["picker", "gateway", "dispatch"] as const;
 export type FileKind = (typeof FILE_KINDS)[number];
 
 /** @throws SluiceError FLAG_VALUE */
@@ -15,22 +17,25 @@ export function fileKind(text: string, flag: string): FileKind {
   const hint = didYouMean(text, FILE_KINDS);
   throw new SluiceError(
     "FLAG_VALUE",
-    `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${FILE_KINDS.join(" or ")}${hint}`,
+    `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${FILE_KINDS.slice(0, -1).join(", ")} or ${FILE_KINDS.at(-1)}${hint}`,
   );
 }
 
 /** Keys that only an EndpointPickerConfig has. */
 const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "plugins", "schedulingProfiles"]);
 
-/** What a file is, by its keys at the top: an EndpointPickerConfig says so, a gateway.yaml has a section of its own. */
+/**
+ * What a file is, by its content: an EndpointPickerConfig says so, a gateway.yaml has a section of its own, and the files of
+ * `sluice dispatch` have queues, worker pools or its flags.
+ */
 export function kindOf(value: unknown): FileKind {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return "picker";
-  const keys = Object.keys(value);
+  const keys = typeof value !== "object" || value === null || Array.isArray(value) ? [] : Object.keys(value);
   if (keys.some((key) => PICKER_KEYS.has(key))) return "picker";
-  return keys.some((key) => GATEWAY_SECTIONS.has(key)) ? "gateway" : "picker";
+  if (keys.some((key) => GATEWAY_SECTIONS.has(key))) return "gateway";
+  return dispatchContentOf(value) === undefined ? "picker" : "dispatch";
 }
 
-/** Checks a file of either kind. @param kind undefined = the keys of the file decide */
+/** Checks a file of any kind. @param kind undefined = the keys of the file decide */
 export async function validateFile(input: ConfigInput, kind: FileKind | undefined): Promise<ConfigVerdict> {
   if (kind === "picker") return validateConfig(input);
   let document: Awaited<ReturnType<typeof documentOf>>;
@@ -46,7 +51,12 @@ export async function validateFile(input: ConfigInput, kind: FileKind | undefine
       warnings: [],
     };
   }
-  if ((kind ?? kindOf(document.value)) === "gateway") return validateGateway(document, input);
+  const found = kind ?? kindOf(document.value);
+  if (found === "gateway") return validateGateway(document, input);
+  if (found === "dispatch") {
+    const folder = input.file === "-" ? process.cwd() : dirname(resolve(input.file));
+    return { file: document.file, ...(await validateDispatch(document, folder)) };
+  }
   const { folderOf } = await import("../../picker/core/config-source.ts");
   const folder = folderOf(input.file === "-" ? undefined : input.file);
   return validateDocument(document, folder, input.allowExperimental);

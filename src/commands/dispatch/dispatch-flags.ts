@@ -1,6 +1,8 @@
 import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchOptions, loadDispatchOptions } from "../../async/dispatch/config/options.ts";
 import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../async/gates/builtin-gates.ts";
+import type { GateCheck } from "../../async/gates/check-gate.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { redacted } from "../../base/inference/secrets.ts";
@@ -62,6 +64,7 @@ export async function dispatchOptionsOf(
     gated: transport.gated,
     pools,
     concurrency: values.concurrency,
+    gates: gateCheckOf(settings),
     mergePolicy: await mergePolicyOf(settings),
     transforms: await settings.document("transform-config-file", "transform-config"),
     plugins: file?.plugins ?? [],
@@ -107,6 +110,24 @@ export async function dispatchOptionsOf(
         : []),
       ...loaded.warnings,
     ],
+  };
+}
+
+/**
+ * What the gates of a configuration are checked by.
+ * @param more gates and metric sources of the configuration's own modules; undefined = they are not loaded yet, so unknown types
+ *   may be theirs
+ */
+export function gateCheckOf(
+  { values, file }: DispatchSettings,
+  more?: Pick<GateCheck, "definitions" | "sources">,
+): GateCheck {
+  const hasOthers = more === undefined && (file?.plugins.length ?? 0) > 0;
+  return {
+    definitions: [...METRIC_GATES, ...VERDICT_GATES, ...(more?.definitions ?? [])],
+    sources: [...METRIC_SOURCES, ...(more?.sources ?? [])],
+    prometheusUrl: values["prometheus-url"] || undefined,
+    allowUnknown: values["allow-unknown-gates"] || hasOthers,
   };
 }
 

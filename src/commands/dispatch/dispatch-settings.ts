@@ -54,9 +54,12 @@ export class DispatchSettings {
   /** @throws SluiceError DOCUMENT_... for a fault in the file */
   static async read(line: ParsedFlags<typeof ALL_FLAGS>): Promise<DispatchSettings> {
     const path = line.values.config;
-    if (path === "") return new DispatchSettings(line, undefined);
-    const schemas = Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagSchema(row)]));
-    return new DispatchSettings(line, await readDispatchFile(path, schemas));
+    return new DispatchSettings(line, path === "" ? undefined : await readDispatchFile(path, fileSchemas()));
+  }
+
+  /** @param file the only source of settings besides the defaults of `line` */
+  static ofFile(line: ParsedFlags<typeof ALL_FLAGS>, file: DispatchFile): DispatchSettings {
+    return new DispatchSettings(line, file);
   }
 
   /** Whether the flag is on the command line, not in the file. */
@@ -147,6 +150,11 @@ type PathFlag =
   | "tls-cert"
   | "tls-key"
   | "gateway-key-file";
+
+/** The schemas of the keys of a dispatch.yaml that are flags, by name. */
+export function fileSchemas(): Readonly<Record<string, z.ZodType>> {
+  return Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagSchema(row)]));
+}
 
 /** The schema of a flag's value in a file: the same values as on the command line, but with YAML types. */
 export function flagSchema(row: FlagRow): z.ZodType {

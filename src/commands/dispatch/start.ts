@@ -30,6 +30,7 @@ import { importModule, type ModuleExports } from "../../picker/core/plugins/plug
 import { loopbackOnly } from "../../wires/admin/access.ts";
 import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
+import { prometheusHistory } from "../../wires/admin/page/history.ts";
 import { dispatchFeed } from "./dispatch-feed.ts";
 
 /** Milliseconds for all work after the end of the requests in flight (async-processor 8.4). */
@@ -135,7 +136,9 @@ export async function startDispatcher(
     let ready = false;
     let draining = false;
     const { settings = [], warnings = [] } = options;
+    const { prometheusUrl } = options;
     const feed = dispatchFeed({
+      history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),
       ...{ clock, dispatcher, backlog, watch, settings, warnings },
       phase: () => (draining ? "draining" : ready ? "serving" : "starting"),
     });

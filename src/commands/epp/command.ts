@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { keepHeapSmall } from "../../base/process/garbage.ts";
 import { command } from "../common/command.ts";
 import { eppHelp, parseEppFlags } from "./epp-flags.ts";
 
@@ -18,6 +19,8 @@ export function eppCommand(): Command {
         process.stdout.write(eppHelp());
         return;
       }
+      // The modules that load now would make the heap large.
+      keepHeapSmall();
       const { runEpp } = await import("./start.ts");
       process.exitCode = await runEpp(options);
     });

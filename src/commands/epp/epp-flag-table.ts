@@ -302,6 +302,14 @@ export const EPP_FLAGS = [
     since: "ours",
     help: "Let /debug and the page answer every client, not only loopback.",
   },
+  {
+    name: "prometheus",
+    type: "string",
+    takes: "url",
+    default: "",
+    since: "ours",
+    help: "A Prometheus, from which the page reads spans above 15 minutes; empty = none.",
+  },
   ...EXPLAIN_FLAGS,
 
   {

@@ -134,6 +134,7 @@ describe("parseEppFlags", () => {
       drainTimeout: 30_000,
       logging: { level: "info", encoder: "json", time: "iso8601" },
       debugOpen: false,
+      prometheus: undefined,
       explain: { decisionHeader: false, fullRecordsEvery: 256 },
       warnings: [],
     });

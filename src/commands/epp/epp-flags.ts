@@ -89,6 +89,7 @@ export function parseEppFlags(
     drainTimeout: values["drain-timeout"],
     logging: loggingOf(parsed),
     debugOpen: values["debug-open"],
+    prometheus: values.prometheus || undefined,
     explain: explainSettingsOf(parsed),
     shown: flagSettings(EPP_FLAGS, parsed, env),
     warnings: [...parsed.warnings, ...environment.warnings, ...tlsWarnings, ...effectless(values, kubernetes)],

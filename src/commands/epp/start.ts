@@ -8,7 +8,7 @@ import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
-import { collectGarbageRarely } from "../../base/process/garbage.ts";
+import { keepHeapSmall } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
@@ -33,11 +33,13 @@ import type { ResourceSettings } from "../../pool/resources/resource-settings.ts
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
 import { viewsOf } from "../../wires/admin/core-views.ts";
 import { coreFeed } from "../../wires/admin/page/core-feed.ts";
+import { prometheusHistory } from "../../wires/admin/page/history.ts";
 import { inspectorProfiler } from "../../wires/admin/profiler.ts";
 import { startAdmin } from "../../wires/admin/server.ts";
 import { countStreams, showExtProc } from "../../wires/extproc/extproc-metrics.ts";
 import { PROCESS_PATH } from "../../wires/extproc/messages.ts";
 import { Notices } from "../../wires/extproc/notices.ts";
+import { rehearsal } from "../../wires/extproc/rehearsal.ts";
 import { processHandler } from "../../wires/extproc/session.ts";
 import type { WireOptions } from "../../wires/extproc/wire-options.ts";
 import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
@@ -101,6 +103,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly drainTimeout: number;
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
+  /** The address of a Prometheus, for longer spans on the page; undefined = none. */
+  readonly prometheus: string | undefined;
   readonly explain: ExplainSettings;
   /** Every flag with its origin, for the page. */
   readonly shown: readonly FlagSetting[];
@@ -215,10 +219,14 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     stops.push(startMetrics(core, metrics));
     const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
-    await warmUp(clock, config);
+    keepHeapSmall();
+    await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
+    keepHeapSmall();
     const unready = (): string | undefined => readiness.unready();
     const views = viewsOf(core, settings.poolName, unready);
+    const { prometheus } = settings;
     const feed = coreFeed(core, {
+      history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),
       ...{ kind: "epp", name: settings.poolName, unready, find: views.find, warnings: settings.warnings },
       phase: () => (state.draining ? "draining" : state.started ? "serving" : "starting"),
       settings: () => settings.shown,
@@ -318,7 +326,7 @@ function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, c
 
 /** Runs the picker until a signal; returns the exit status. */
 export async function runEpp(settings: EppSettings): Promise<number> {
-  collectGarbageRarely();
+  keepHeapSmall();
   const log = createLogger({ name: "sluice", ...settings.logging });
   const starting = startEpp(settings, log);
   const ended = untilSignal(starting, log);

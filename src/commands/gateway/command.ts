@@ -66,6 +66,7 @@ export function gatewayCommand(): Command {
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
+    .option("--prometheus <url>", "a Prometheus, from which the page reads spans above 15 minutes")
     .option(
       "--stream-rest <duration>",
       "while 16 or more event streams run, chunks that follow within this time may leave together; 0s = never",

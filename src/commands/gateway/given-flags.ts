@@ -2,7 +2,7 @@ import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { objectivesFromFlags, parseObjective } from "../../pool/resources/objectives.ts";
 import { resourceCounting } from "../../pool/resources/resource-settings.ts";
 import { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
-import { LONGEST_STREAM_REST } from "../../wires/proxy/options.ts";
+import { LONGEST_STREAM_REST } from "../../wires/gateway/longest-stream-rest.ts";
 import { durationOf, trueOrFalse, wholeNumber } from "../common/command.ts";
 import {
   type BodyOptions,
@@ -44,6 +44,7 @@ export interface GatewayFlags
   readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
   readonly streamRest: string;
+  readonly prometheus?: string;
   readonly drainTimeout: string;
 }
 
@@ -73,6 +74,7 @@ export async function givenSettings(
   take("drainTimeout", () => given.set("drain.timeout", durationOf(flags.drainTimeout, "--drain-timeout", 0)));
   take("admin", () => given.set("admin.address", parseListenAddress(flags.admin, "--admin")));
   take("scaler", () => given.set("scaler.address", parseListenAddress(flags.scaler!, "--scaler")));
+  take("prometheus", () => given.set("admin.prometheus", flags.prometheus));
   take("debugOpen", () => given.set("admin.open", flags.debugOpen));
   if (isGiven("configFile") || isGiven("profile")) {
     // Either flag chooses the configuration, so no key of the file does.

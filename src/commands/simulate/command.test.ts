@@ -174,7 +174,7 @@ describe("sluice simulate", () => {
   });
 
   it.each<[string, readonly string[], string]>([
-    ["an unknown workload", ["b2b-sas"], 'FLAG_VALUE: "b2b-sas" is no workload; did you mean `b2b-saas`?'],
+    ["an unknown workload", ["b2b-sas"], 'FLAG_VALUE: "b2b-sas" is not a known workload; did you mean `b2b-saas`?'],
     ["a list of something", ["--list", "bursts"], "FLAG_CONFLICT: --list lists everything: remove the workload"],
     ["a list with a flag", ["--list", "--quick"], "FLAG_CONFLICT: --quick has no effect with --list: remove it"],
     ["a profile without a replay", ["--profile", "default"], "FLAG_CONFLICT: --profile is for --replay FILE"],

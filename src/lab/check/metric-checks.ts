@@ -139,7 +139,7 @@ export function checkLora(
     }
     const total = series.samples.length + series.more;
     if (total > MANY_SERIES)
-      finding.doubtful(`${name} has ${total} series`, "drop the series of combinations that are no longer true");
+      finding.doubtful(`${name} has ${total} series`, "expose only the series of the adapters that are loaded now");
   }
   const newest = newestOf(found.at(-1)!);
   return [

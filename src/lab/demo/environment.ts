@@ -4,7 +4,7 @@ import { realClock } from "../../base/clock/real.ts";
 import { readyLine } from "../../base/process/lifecycle.ts";
 import { Screen } from "../../base/process/screen.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import { type Gateway, startGateway } from "../../wires/gateway/gateway.ts";
+import { type Gateway, type Surroundings, startGateway } from "../../wires/gateway/gateway.ts";
 import type { GatewayOptions } from "../../wires/gateway/gateway-options.ts";
 import { Cluster, type ModelServer } from "./cluster.ts";
 import { freePort } from "./part-process.ts";
@@ -21,7 +21,7 @@ interface EnvironmentOptions {
 }
 
 /** The settings of the gateway that a demo may change. */
-type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog">;
+type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog"> & Pick<Surroundings, "demo">;
 
 const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;

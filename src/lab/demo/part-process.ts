@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
-import type { Clock } from "../../base/clock/clock.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseReadyLine } from "../../base/process/lifecycle.ts";
 
@@ -29,6 +29,8 @@ export class PartProcess {
   #child: ChildProcess | undefined;
   #port = 0;
   #stopped = false;
+  /** The restart that is due; undefined = none is. */
+  #due: { readonly timer: Timer; run(): void } | undefined;
 
   constructor(options: PartProcessOptions) {
     this.name = options.name;
@@ -57,6 +59,13 @@ export class PartProcess {
   /** Kills the process without warning, as an outside kill would; it restarts on the same port. */
   kill(): void {
     this.#child?.kill("SIGKILL");
+  }
+
+  /** Restarts a process that was killed at once, and not at the end of its absence. No effect while it runs. */
+  startNow(): void {
+    const due = this.#due;
+    due?.timer.cancel();
+    due?.run();
   }
 
   /** Ends the process for good; resolves after its exit. */
@@ -106,14 +115,16 @@ export class PartProcess {
   #comeBack(what: string): void {
     const { absence, clock, onChange } = this.#options;
     onChange(`${this.name} ${what}; it returns in ${absence / 1000} s`);
-    clock.after(absence, () => {
+    const run = (): void => {
+      this.#due = undefined;
       if (this.#stopped) return;
       this.#spawn(
         this.#port,
         () => {},
         (error) => this.#comeBack(error.message),
       );
-    });
+    };
+    this.#due = { timer: clock.after(absence, run), run };
   }
 }
 

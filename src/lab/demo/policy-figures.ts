@@ -20,10 +20,14 @@ export interface PolicySummary {
   readonly tooBusy: boolean;
 }
 
+/** The most times behind a quantile: the last ones count. */
+const MAX_TIMES = 10_000;
+
 /** Gathers the results of the requests of one half. */
 export class PolicyFigures {
   readonly name: string;
   readonly #ttfts: number[] = [];
+  #timed = 0;
   #requests = 0;
   #failed = 0;
   #interrupted = 0;
@@ -38,7 +42,7 @@ export class PolicyFigures {
   add(outcome: RequestOutcome): void {
     this.#requests++;
     this.#tokens += outcome.outputTokens;
-    if (!Number.isNaN(outcome.ttftMs)) this.#ttfts.push(outcome.ttftMs);
+    if (!Number.isNaN(outcome.ttftMs)) this.#ttfts[this.#timed++ % MAX_TIMES] = outcome.ttftMs;
     if (outcome.kind === "failed") this.#failed++;
     if (outcome.kind === "interrupted") this.#interrupted++;
     if (outcome.kind === "failed" && this.problems.length < 5) this.problems.push(outcome.detail);

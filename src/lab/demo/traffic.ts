@@ -21,7 +21,7 @@ interface WorkloadOptions {
 }
 
 /** Requests per second and server: they occupy a third of the server's slots. */
-const RATE_PER_SERVER = 8;
+export const RATE_PER_SERVER = 8;
 /** Milliseconds at the end of a half without new requests, so that no request is in flight at the end. */
 const TAIL_MS = 1200;
 
@@ -152,6 +152,8 @@ export async function send(client: Dispatcher, request: DemoRequest, clock: Cloc
       body: JSON.stringify({
         model: "sim",
         stream: true,
+        // The page shows the tokens that the servers report.
+        stream_options: { include_usage: true },
         max_tokens: request.maxTokens,
         ignore_eos: true,
         messages: [

@@ -34,9 +34,9 @@ const SHAPE = {
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
-    "whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; beside vllm only the load is shown (only in sluice)",
+    "engine whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; except for vllm, the page shows only the load (only in sluice)",
   ),
-  mode: choice(["random", "echo"], "random", "what answers hold: canned sentences (random) or the prompt (echo)"),
+  mode: choice(["random", "echo"], "random", "text of the answers: canned sentences (random) or the prompt (echo)"),
   seed: integer(
     1,
     0,
@@ -59,13 +59,13 @@ const SHAPE = {
     0,
     0,
     1024,
-    "adapters kept in memory: checked (0 or >= max-loras), otherwise without effect",
+    "adapters kept in memory, 0 or at least max-loras; the simulator checks the value, and ignores it otherwise",
   ),
 
   "enable-kvcache": flag(DEFAULT_ENGINE.enableKvcache, "keep prompt prefixes and find them again"),
   "kv-cache-size": integer(DEFAULT_ENGINE.kvCacheSize, 1, 2 ** 24, "blocks in the KV cache"),
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
-  "hash-seed": textOption(DEFAULT_ENGINE.hashSeed, "mixed into block hashes (environment: PYTHONHASHSEED)"),
+  "hash-seed": textOption(DEFAULT_ENGINE.hashSeed, "seed of the block hashes (environment: PYTHONHASHSEED)"),
 
   "latency-calculator": choice(
     ["", "constant", "per-token"],
@@ -74,11 +74,15 @@ const SHAPE = {
     LIVE,
   ),
   "time-to-first-token": durationOption(L.timeToFirstToken, "time to first token of the constant formula", LIVE),
-  "time-to-first-token-std-dev": durationOption(L.timeToFirstTokenStdDev, "its standard deviation, at most 30 %", LIVE),
+  "time-to-first-token-std-dev": durationOption(
+    L.timeToFirstTokenStdDev,
+    "standard deviation of the time to first token, at most 30 %",
+    LIVE,
+  ),
   "inter-token-latency": durationOption(L.interTokenLatency, "time between two tokens", LIVE),
   "inter-token-latency-std-dev": durationOption(
     L.interTokenLatencyStdDev,
-    "its standard deviation, at most 30 %",
+    "standard deviation of the time between two tokens, at most 30 %",
     LIVE,
   ),
   "prefill-overhead": durationOption(L.prefillOverhead, "fixed part of the prefill time", LIVE),
@@ -95,12 +99,12 @@ const SHAPE = {
   ),
   "kv-cache-transfer-latency-std-dev": durationOption(
     L.kvCacheTransferLatencyStdDev,
-    "its standard deviation, at most 30 %",
+    "standard deviation of the time to first token after a remote prefill, at most 30 %",
     LIVE,
   ),
   "kv-cache-transfer-time-per-token": durationOption(
     L.kvCacheTransferTimePerToken,
-    "the same per prompt token, per-token formula",
+    "time to first token after a remote prefill, for each prompt token, per-token formula",
     LIVE,
   ),
   "kv-cache-transfer-time-std-dev": durationOption(
@@ -120,25 +124,31 @@ const SHAPE = {
   "failure-injection-rate": real(0, 0, 100, "percentage of requests that fail", FAULT),
   "failure-types": list(
     z.enum(FAILURE_TYPES),
-    `failures to choose from, default all: ${FAILURE_TYPES.join(", ")}`,
+    `kinds of failures to inject, by default all: ${FAILURE_TYPES.join(", ")}`,
     FAULT,
   ),
-  "fail-connect": flag(false, "accept connections, reset them at the first request (only in sluice)", FAULT),
+  "fail-connect": flag(false, "accept connections, but reset each at its first request (only in sluice)", FAULT),
   "drop-after-tokens": integer(-1, -1, BIG, "reset the connection after N tokens, -1 = never (only in sluice)", FAULT),
   "stall-after-tokens": integer(
     -1,
     -1,
     BIG,
-    "stop producing after N tokens but keep the connection, -1 = never (only in sluice)",
+    "stop sending after N tokens, but keep the connection open; -1 = never (only in sluice)",
     FAULT,
   ),
-  "slow-body-bytes-per-sec": integer(0, 0, BIG, "pace of response bodies, 0 = unlimited (only in sluice)", FAULT),
+  "slow-body-bytes-per-sec": integer(
+    0,
+    0,
+    BIG,
+    "bytes per second of response bodies, 0 = unlimited (only in sluice)",
+    FAULT,
+  ),
   "error-until": integer(0, 0, BIG, "answer the first N requests with 503 (only in sluice)", FAULT),
   "crash-after": durationOption(0, "exit this long after the start, 0 = never (only in sluice)", FAULT),
   "startup-duration": durationOption(0, "answer /health/ready with 503 for this long"),
 
-  "pod-name": textOption("", "x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),
-  "pod-namespace": textOption("", "x-inference-namespace of every response (environment: POD_NAMESPACE)"),
+  "pod-name": textOption("", "header x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),
+  "pod-namespace": textOption("", "header x-inference-namespace of every response (environment: POD_NAMESPACE)"),
   "enable-request-id-headers": flag(false, "echo x-request-id"),
 } as const;
 

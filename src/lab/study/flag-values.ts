@@ -61,7 +61,7 @@ export function named<T extends { readonly name: string }>(
   const names = known.map((one) => one.name);
   const shown = JSON.stringify(name.slice(0, MAX_REPEATED));
   const hint = didYouMean(name, names) || `; there are ${names.join(", ")}`;
-  throw new SluiceError("FLAG_VALUE", `${flag === undefined ? "" : `${flag} `}${shown} is no ${noun}${hint}`);
+  throw new SluiceError("FLAG_VALUE", `${flag === undefined ? "" : `${flag} `}${shown} is not a known ${noun}${hint}`);
 }
 
 /** Splits lists with commas. */

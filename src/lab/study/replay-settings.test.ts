@@ -29,8 +29,11 @@ describe("replaySettings", () => {
   });
 
   it.each([
-    [{ engine: "llama-3-8b-h10" }, '--engine "llama-3-8b-h10" is no engine preset; did you mean `llama-3-8b-h100`?'],
-    [{ policy: ["defult"] }, '--policy "defult" is no policy; did you mean `default`?'],
+    [
+      { engine: "llama-3-8b-h10" },
+      '--engine "llama-3-8b-h10" is not a known engine preset; did you mean `llama-3-8b-h100`?',
+    ],
+    [{ policy: ["defult"] }, '--policy "defult" is not a known policy; did you mean `default`?'],
     [{ servers: "none" }, '--servers is "none"; give a whole number from 1 to 512'],
     [{ seeds: "0" }, '--seeds is "0"; give a whole number from 1 to 100'],
     [{ rate: ["fast"] }, '--rate is "fast"; give numbers from 0.01 to 10000'],

@@ -163,11 +163,11 @@ describe("simulateSettings", () => {
   });
 
   it.each<[string, readonly string[], SimulateFlags, string]>([
-    ["a workload", ["b2b-sass"], {}, 'FLAG_VALUE: "b2b-sass" is no workload; did you mean `b2b-saas`?'],
-    ["a workload like none", ["x"], {}, 'FLAG_VALUE: "x" is no workload; there are b2b-saas, stale, bursts'],
+    ["a workload", ["b2b-sass"], {}, 'FLAG_VALUE: "b2b-sass" is not a known workload; did you mean `b2b-saas`?'],
+    ["a workload like none", ["x"], {}, 'FLAG_VALUE: "x" is not a known workload; there are b2b-saas, stale, bursts'],
     [
       ...(["a policy", [], { policy: ["round-robbin"] }] as const),
-      'FLAG_VALUE: --policy "round-robbin" is no policy; did you mean `round-robin`?',
+      'FLAG_VALUE: --policy "round-robbin" is not a known policy; did you mean `round-robin`?',
     ],
     [
       ...(["a workload taken for a policy", [], { policy: ["default", "bursts"] }] as const),
@@ -187,7 +187,7 @@ describe("simulateSettings", () => {
     ],
     [
       ...(["an engine", [], { engine: "llama-3-8b-h10" }] as const),
-      'FLAG_VALUE: --engine "llama-3-8b-h10" is no engine preset; did you mean `llama-3-8b-h100`?',
+      'FLAG_VALUE: --engine "llama-3-8b-h10" is not a known engine preset; did you mean `llama-3-8b-h100`?',
     ],
     [
       ...(["a rate", [], { rate: ["10", "fast"] }] as const),

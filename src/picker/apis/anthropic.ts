@@ -31,7 +31,7 @@ const countMembers = new JsonMembers([...COMMON_MEMBERS]);
 
 /**
  * Anthropic's token count. Only its model matters, for the choice of a server that has it: the answer holds no usage, and a body
- * that is no JSON object passes untouched (epp-protocol 10.2).
+ * that is not a JSON object passes untouched (epp-protocol 10.2).
  */
 export const countTokens: BodyParser = {
   name: "count-tokens",

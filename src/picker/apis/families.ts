@@ -79,7 +79,7 @@ export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
   }),
   defineParser({
     type: "vertexai-parser",
-    describe: "Reads the bodies that Vertex AI's gRPC prediction service wraps; their model names stay.",
+    describe: "Reads the bodies that Vertex AI's gRPC prediction service wraps; the model names do not change.",
     create: () => vertexAi,
   }),
 ];

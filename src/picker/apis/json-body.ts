@@ -116,7 +116,7 @@ export function inside(start: number, end: number): ByteRange {
 }
 
 /**
- * Returns the refusal of a body that is no JSON object (epp-protocol 9.3, 10.2, E-81).
+ * Returns the refusal of a body that is not a JSON object (epp-protocol 9.3, 10.2, E-81).
  *
  * @param cause the error in the words of Go's decoder
  * @param what the name of the body in the words of the API's reference parser

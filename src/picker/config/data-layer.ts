@@ -146,7 +146,7 @@ function whyUnfit(plugin: TableEntry, delivered: Payload, source: string): strin
   if (delivered === "endpoints")
     return definition.kind === "producer"
       ? undefined
-      : `${notA("told of endpoints by this source", plugin)}; name a producer`;
+      : `the plugin ${name} is a ${definition.kind}, and this source notifies only producers; name a producer`;
   if (delivered === "pods")
     return definition.type === TOPOLOGY
       ? undefined
@@ -172,7 +172,8 @@ export function checkCollected(
 ): void {
   const readers = sources.flatMap(({ extractors }) => extractors);
   const written = new Set(readers.flatMap(attributesOf));
-  for (const member of new Set(members)) {
+  // Several profiles may name one plugin.
+  for (const member of new Map(members.map((one) => [one.name, one])).values()) {
     const { name, definition } = member;
     const path = table.get(name)?.path ?? [];
     const { needs } = definition;

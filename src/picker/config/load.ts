@@ -132,7 +132,7 @@ class Loading {
     const parsers = this.#parsers(envelope, table);
     const members = profiles.flatMap(({ plugins }) => plugins);
     checkCollected(members, dataSources, table, this.#violations, warn);
-    const companions = companionsOf([...members, handler, ...[...table.values()].filter(isProducer)], table);
+    const companions = companionsOf([...members, handler], table);
     checkCompanions(companions, table, this.#violations);
     const along = companions.map(({ plugin }) => plugin);
     const configured = [...table.values()];

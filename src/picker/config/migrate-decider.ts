@@ -103,7 +103,7 @@ export function migrateDecider(
   const { name, type, nonCachedTokens } = decider;
   const own = type === ALWAYS ? undefined : { nonCachedTokens };
   const today = JSON.stringify({ ...(name === type ? {} : { name }), type, ...(own && { parameters: own }) });
-  const entry = isNew ? `give plugins the entry ${today} and write` : "write";
+  const entry = isNew ? `add to plugins the entry ${today} and write` : "write";
   const what = hasThreshold ? "threshold is deprecated" : `${HANDLER} without a decider is deprecated`;
   warn(hasThreshold ? place : handler.path, `${what}; ${entry} ${DECIDER}: ${name} instead`);
   const from: ParameterOrigin = { path: hasThreshold ? place : handler.path, as: hasThreshold ? THRESHOLD : HANDLER };

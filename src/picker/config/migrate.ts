@@ -177,7 +177,7 @@ export function migratePlugins(
     if (noTokenLimit) parameters["maxPrefixTokensToMatch"] = 0;
     const stay = Object.entries(scorer.parameters ?? {}).filter(([key]) => !MOVED.has(key));
     const today = JSON.stringify({ type: PREFIX_PRODUCER, parameters });
-    warn(scorer.path, `parameters of the prefix cache are deprecated on ${SCORER}; give plugins the entry ${today}`);
+    warn(scorer.path, `parameters of the prefix cache are deprecated on ${SCORER}; add to plugins the entry ${today}`);
     entries[at] = { ...scorer, parameters: Object.fromEntries(stay) };
     entries.push({ type: PREFIX_PRODUCER, name: undefined, parameters, path: scorer.path, origins });
   }
@@ -189,7 +189,7 @@ export function migratePlugins(
     const entry = name === DETECTOR ? { type: DETECTOR, parameters } : { name, type: DETECTOR, parameters };
     const rest = `and name it in flowControl.saturationDetector.pluginRef`;
     const today = JSON.stringify(entry);
-    warn(["saturationDetector"], `thresholds are deprecated here; give plugins the entry ${today} ${rest}`);
+    warn(["saturationDetector"], `thresholds are deprecated here; add to plugins the entry ${today} ${rest}`);
     entries.push({ type: DETECTOR, name, parameters, path: ["saturationDetector"], origins });
   }
   return entries;

@@ -66,7 +66,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
       );
     expect(endpoints("approx-prefix-cache-producer", "approx-prefix-cache-producer")).toEqual([]);
     expect(endpoints("queue-scorer", "queue-scorer")).toEqual([
-      "4:79: dataLayer.sources[0].extractors[0].pluginRef: the plugin queue-scorer is not told of endpoints by this source but a scorer; name a producer",
+      "4:79: dataLayer.sources[0].extractors[0].pluginRef: the plugin queue-scorer is a scorer, and this source notifies only producers; name a producer",
     ]);
     const pods = (kind: string, plugin: string) =>
       problems(

@@ -117,7 +117,7 @@ describe("hermetic scenarios of the request phase (epp-protocol appendix B)", ()
     );
   });
 
-  it("a body that is no JSON: 400 with the text of Go's decoder", () => {
+  it("a body that is not JSON: 400 with the text of Go's decoder", () => {
     const h = open([[0, 0.2]]);
     const headers = { requestHeaders: { headers: { headers: [{ key: "hi", value: "mom" }] } } };
     expect(send(h, headers, "no healthy upstream")).toEqual(

@@ -3,11 +3,13 @@ import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.ca
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { loadConfig } from "../config/load.ts";
 import { UNTIMED } from "../exchange/request-hooks.ts";
 import { FLOW_RULES } from "../flowcontrol/rules.ts";
+import { Scheduler } from "../scheduling/scheduler.ts";
 import { flowControlSettings, type InForce, makeInForce } from "./in-force.ts";
 import { instancesOf } from "./plan.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
@@ -80,5 +82,31 @@ describe("the parts in force of flow control", () => {
       const settings = flowControlSettings(config.flowControl!, instancesOf(config, parts()), detector);
       expect(settings.rules).toBe(FLOW_RULES[parity]);
     }
+  });
+});
+
+describe("producers in force", () => {
+  it("may change the headers of a routed request, after they learned where it goes", () => {
+    const { hooks, plan } =
+      inForce(`${HEAD}plugins: [{type: p2p-source-producer}, {type: prefix-cache-scorer}, {type: queue-scorer}]
+schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]
+`);
+    const scheduler = new Scheduler({ plan, clock: new VirtualClock(), random: new SeededRandom(1) });
+    const prompt = "all work and no play makes jack a dull boy ".repeat(50);
+    const ask = (waiting: readonly number[], id: string) => {
+      const endpoints = waiting.map((figure, slot) => endpointOf(slot, { metrics: { waiting: figure } }));
+      const request = requestOf(prompt, { id });
+      const result = scheduler.schedule(request, endpoints, 0);
+      if (result instanceof Rejection) throw new Error(result.detail);
+      return hooks.preRequest(request, result);
+    };
+    const first = ask([0, 9], "1");
+    expect([first.headers, first.removed]).toEqual([undefined, ["x-kv-cache-source-host-port"]]);
+    // The other endpoint has none of it, and the first one has all.
+    const second = ask([9, 0], "2");
+    expect([second.headers?.keys, second.headers?.values]).toEqual([
+      ["x-kv-cache-source-host-port"],
+      ["10.0.0.0:8000"],
+    ]);
   });
 });

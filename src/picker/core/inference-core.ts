@@ -393,7 +393,11 @@ export class InferenceCore {
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
     const { clock, random, log, hooks: ownHooks = [] } = this.#options;
     const parts = { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls };
-    const made = makeInForce(config, parts);
+    // The warm-up prepares nothing, so it starts no threads.
+    const made = makeInForce(
+      config,
+      this.#options.prepares === false ? { ...parts, startTokenizers: undefined } : parts,
+    );
     try {
       return this.#queueing.apply(made);
     } catch (error) {

@@ -45,7 +45,7 @@ schedulingProfiles:
     });
     const registry = new PluginRegistry([...PLUGINS, asking]);
     const text = `${HEAD}plugins: [{type: asking-producer}]\n`;
-    await warmUp(realClock, loadConfig(parseDocument(text, { file: "c.yaml" }), registry), registry);
+    await warmUp(realClock, loadConfig(parseDocument(text, { file: "c.yaml" }), registry), { ours: registry });
     expect(asked).toBe(0);
     expect(produced).toBeGreaterThan(0);
   });

@@ -128,7 +128,7 @@ const fullSchema = z
     endpoints: z.array(endpointSchema),
     screened: z.array(count),
     columns: z.record(z.string(), numbers),
-    attributes: z.record(z.string(), z.union([z.boolean(), number])),
+    attributes: z.record(z.string(), z.union([z.boolean(), number, z.null()])),
   })
   .superRefine(({ endpoints, screened, columns }, context) => {
     if (screened.some((place) => place >= endpoints.length) || new Set(screened).size < screened.length)

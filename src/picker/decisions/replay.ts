@@ -63,6 +63,7 @@ function recorded(
         const name = of === "endpoint" ? plan.columns[place]! : plan.attributes[place]!;
         const value = of === "endpoint" ? full.columns[name] : full.attributes[name];
         if (value === undefined) missing.push(name);
+        else if (value === null) continue;
         else if (key.of === "endpoint") candidates.column(key).set(value as readonly number[]);
         else setAttribute(key, key === TOKENIZED_PROMPT ? { tokens: NO_TOKENS, prompts: [], count: value } : value);
       }

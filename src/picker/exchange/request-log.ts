@@ -162,7 +162,7 @@ export class RequestEntry {
     const { usage } = response;
     const duration = endedAt - receivedAt;
     const whole = cause === "complete" && response.status !== 0 ? duration : Number.NaN;
-    // One text for each member: an object with all of them took twice the time (bench/proxy.ts).
+    // One text for each member: an object with all of them took twice the time (bench/peers.ts).
     this.#log.write(
       member("requestId", details.requestId) +
         member("key", this.#wire.caller?.name) +

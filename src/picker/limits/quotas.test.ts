@@ -190,7 +190,7 @@ describe("requests and tokens of a minute", () => {
     expect(big().rejection.status).toBe(400);
   });
 
-  it("the data of an image is no text", () => {
+  it("the data of an image is not a text", () => {
     const { table } = setUp([{ tokensPerMinute: 100_000 }]);
     const url = `data:image/png;base64,${"A".repeat(1_000_000)}`;
     const text = JSON.stringify([{ role: "user", content: [{ type: "image_url", image_url: { url } }] }]);

@@ -25,7 +25,7 @@ export class FullCapture {
   #randomState: number;
   #screened: readonly number[] = [];
   #columns: Record<string, readonly number[]> = {};
-  #attributes: Record<string, number | boolean> = {};
+  #attributes: Record<string, number | boolean | null> = {};
 
   /**
    * Create it before any part of the decision runs.
@@ -64,7 +64,9 @@ export class FullCapture {
     this.#plan.attributes.forEach((name, at) => {
       const attribute = columns.attributeAt(at);
       const value = name.endsWith(TOKENS) ? (attribute as TokenizedPrompt | undefined)?.count : attribute;
-      if (typeof value === "number" || typeof value === "boolean") this.#attributes[name] = value;
+      // Null: no producer wrote it, such as the tokens of a late tokenization. A replay does not write it either.
+      if (attribute === undefined) this.#attributes[name] = null;
+      else if (typeof value === "number" || typeof value === "boolean") this.#attributes[name] = value;
     });
   }
 

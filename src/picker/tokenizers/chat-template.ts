@@ -41,7 +41,7 @@ export class ChatTemplate {
   /** @throws RequestUnusable when the template refuses the chat, or the request brings what vLLM refuses */
   render(request: Json): string {
     if (typeof request["chat_template"] === "string")
-      throw new RequestUnusable("the request brings a chat template, which engines refuse by default");
+      throw new RequestUnusable("the request has a chat template of its own, which engines refuse by default");
     const tools = templateTools(request["tools"]);
     const { template, format } = this.#templateFor(tools !== undefined);
     const messages = templateMessages(request["messages"], format);

@@ -150,7 +150,7 @@ describe("the tokens of a request", () => {
     ["chat", {}, /messages are no list/],
     ["chat", { messages: [{ content: "x" }] }, /a message has no role/],
     ["chat", { messages: [user([{ type: "spell" }])] }, /a type without a tokenization/],
-    ["chat", { messages: [user("x")], chat_template: "{{ x }}" }, /brings a chat template/],
+    ["chat", { messages: [user("x")], chat_template: "{{ x }}" }, /chat template of its own/],
     ["chat", { messages: [user("x")], truncate_prompt_tokens: 5 }, /cut its prompt/],
     ["chat", { messages: [user("x")], tools: [1] }, /a tool has no function/],
     ["completions", { prompt: {} }, /neither a text nor a list/],

@@ -98,11 +98,13 @@ describe("worker threads that tokenize", () => {
     const pool = poolOf();
     const broken = writeModel(join(folder, "broken"), { tokenizer: "{" });
     await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toMatchObject({ code: "TOKENIZER_FILE" });
-    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/left alone: .*is no JSON/);
+    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/left alone: .*is not JSON/);
     const path = writeModel(join(folder, "fine"));
     await expect(pool.tokens("m", jobOf(path, { secret: 1 }), never)).rejects.toThrow(
       /^no tokens for a request to m: the prompt is/,
     );
+    const unreadable = { ...jobOf(path, ""), body: Uint8Array.from(Buffer.from("secret")) };
+    await expect(pool.tokens("m", unreadable, never)).rejects.toThrow(/: an error of type SyntaxError$/);
     expect(await pool.tokens("m", jobOf(path, "x"), never)).toMatchObject({ count: 1 });
     expect(pool.state().resting).toHaveLength(1);
   });

@@ -34,7 +34,7 @@ interface PageFile {
   readonly zipped: Uint8Array<ArrayBuffer>;
 }
 
-/** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0034-the-page.md). */
+/** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0041-the-page.md). */
 export function pageRoutes(app: Hono): void {
   app.get("/", (context) => answer(context, "index.html"));
   app.get("/icon.svg", (context) => answer(context, "icon.svg"));
@@ -64,7 +64,8 @@ let loaded: Promise<ReadonlyMap<string, PageFile>> | undefined;
 
 /** The files by path. A failed attempt is not kept: the next request tries again. */
 function pageFiles(): Promise<ReadonlyMap<string, PageFile>> {
-  const loading = (loaded ??= load());
+  loaded ??= load();
+  const loading = loaded;
   loading.catch(() => {
     if (loaded === loading) loaded = undefined;
   });

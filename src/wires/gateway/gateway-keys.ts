@@ -31,6 +31,7 @@ export const GATEWAY_KEYS = {
   "streams.rest": { flag: "--stream-rest", change: "restart" },
   "drain.timeout": { flag: "--drain-timeout", change: "now" },
   "admin.address": { flag: "--admin", change: "restart" },
+  "admin.prometheus": { flag: "--prometheus", change: "restart" },
   "admin.open": { flag: "--debug-open", change: "now" },
   "scaler.address": { flag: "--scaler", change: "restart" },
   endpoints: { flag: "--endpoints", change: "now" },

@@ -47,6 +47,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly debugOpen: boolean;
   /** Milliseconds of `ProxyTimers.streamRest`. */
   readonly streamRest?: number | undefined;
+  /** The address of a Prometheus, for longer spans on the page; absent = none. */
+  readonly prometheus?: string | undefined;
   /** Milliseconds after the signal to end in which the gateway, no longer ready, still takes requests; default 0. */
   readonly drainTimeout?: number | undefined;
   /** Absent = no limits by key and model. */
@@ -116,6 +118,7 @@ export function gatewayOptions(
     drainTimeout: settings.drain.timeout,
     admin: admin.address,
     debugOpen: admin.open,
+    prometheus: admin.prometheus,
     scaler: scaler.address,
     maxRetries: retries.max,
     retryStatuses: retries.statuses,

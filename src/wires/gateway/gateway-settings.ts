@@ -8,10 +8,11 @@ import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
-import { DEFAULT_LIMITS, DEFAULT_TIMERS, LONGEST_STREAM_REST } from "../proxy/options.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
+import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "./request-log-which.ts";
 import { serversSchema } from "./server-tls-settings.ts";
 
@@ -87,6 +88,11 @@ const drain = section({
 const admin = section({
   address: address.prefault("127.0.0.1:19001").describe("The address of /metrics, /debug and the page."),
   open: z.boolean().default(false).describe("Let /debug and the page answer every client, not only loopback."),
+  prometheus: z
+    .string()
+    .max(2048)
+    .optional()
+    .describe("The address of a Prometheus, from which the page reads spans above 15 minutes; absent = none."),
 });
 
 const scaler = section({

@@ -1,3 +1,4 @@
+import type { Hono } from "hono";
 import { delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
@@ -23,6 +24,7 @@ import { ModelSource } from "../../pool/resources/model-source.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
 import { coreFeed } from "../admin/page/core-feed.ts";
+import { prometheusHistory } from "../admin/page/history.ts";
 import { startAdmin } from "../admin/server.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
@@ -39,8 +41,10 @@ import { pathsOfOtherModels } from "./models-of-key.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
 
 /** What a gateway has besides its settings. */
-interface Surroundings {
+export interface Surroundings {
   readonly log: Logger;
+  /** Adds the controls of a demo to the admin port. */
+  readonly demo?: ((app: Hono) => void) | undefined;
   /** Followed while the gateway runs. */
   readonly file?: FollowedFile | undefined;
   /** The settings of the start with their origins, for the page. */
@@ -56,6 +60,10 @@ export interface Gateway extends Running {
   endpoints(): readonly Endpoint[];
   /** Puts the built-in configuration in force, with an empty prefix index. */
   useDefaultConfig(): Promise<void>;
+  /** The same for the text of an EndpointPickerConfig. */
+  useConfigText(configText: string): Promise<void>;
+  /** Tells an event of a demo on the time axis of the page. */
+  note(text: string): void;
 }
 
 /** What a gateway does. `starting`: its port may not be open yet. */
@@ -158,7 +166,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     };
     let reload: GatewayReload | undefined;
     const views = viewsOf(core, "gateway", unready, options.backlog, limits);
+    const { prometheus } = options;
+    const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {
+      history,
       ...{ kind: "gateway", name: "gateway", unready, phase: () => phase, find: views.find },
       warnings: options.read?.warnings,
       settings: () =>
@@ -172,6 +183,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       clock,
       views,
       feed: feed.source,
+      demo: options.demo,
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
@@ -241,6 +253,8 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       ],
       endpoints: () => core.endpoints.list(),
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
+      useConfigText: async (configText) => core.useConfig(await readConfig({ configText }, log), false),
+      note: (text) => core.watch.events.add("demo", "", text),
       async drain() {
         phase = "draining";
         core.watch.events.add("drain-began", "", "the process has got its signal to end");

@@ -100,9 +100,6 @@ export const DEFAULT_TIMERS: ProxyTimers = {
   linger: 2_000,
 };
 
-/** Of `ProxyTimers.streamRest`. */
-export const LONGEST_STREAM_REST = 1000;
-
 /** Waits before a retry that follows a status, in milliseconds: the first one, and the longest. */
 export const BACKOFF = { first: 25, longest: 250 } as const;
 

@@ -8,7 +8,20 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import type { FeedEvents, FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 import { pageRoutes } from "../../../src/wires/admin/page-files.ts";
-import { columnsOf, configOf, decisionDetailOf, decisionRowOf, demoStateOf, dispatchQueuesOf, endpointDetailOf, endpointOf, figuresOf, flowQueuesOf, overviewOf, totalsOf } from "./figures.ts";
+import {
+  columnsOf,
+  configOf,
+  decisionDetailOf,
+  decisionRowOf,
+  demoStateOf,
+  dispatchQueuesOf,
+  endpointDetailOf,
+  endpointOf,
+  figuresOf,
+  flowQueuesOf,
+  overviewOf,
+  totalsOf,
+} from "./figures.ts";
 
 export interface FakeFeedOptions {
   readonly kind?: FeedHello["kind"];
@@ -35,7 +48,15 @@ export class FakeFeed {
   #sequence = 100;
 
   constructor(options: FakeFeedOptions = {}) {
-    this.options = { kind: "gateway", endpoints: 4, batch: 2, demo: false, port: 0, queues: options.kind === "dispatch" ? "dispatch" : "flow-control", ...options };
+    this.options = {
+      kind: "gateway",
+      endpoints: 4,
+      batch: 2,
+      demo: false,
+      port: 0,
+      queues: options.kind === "dispatch" ? "dispatch" : "flow-control",
+      ...options,
+    };
     const app = this.#app();
     const pages = getRequestListener(app.fetch);
     this.#server.on("request", (request, response) => {
@@ -77,15 +98,35 @@ export class FakeFeed {
     const app = new Hono();
     const { kind, endpoints, queues } = this.options;
     pageRoutes(app);
-    app.get("/debug/feed/overview", (context) => context.json(overviewOf(kind, Number(context.req.query("seconds") ?? 900))));
+    app.get("/debug/feed/overview", (context) =>
+      context.json(overviewOf(kind, Number(context.req.query("seconds") ?? 900))),
+    );
     app.get("/debug/feed/endpoints", (context) =>
-      context.json({ at: Date.now(), total: endpoints, matched: endpoints, states: {}, endpoints: [], columns: columnsOf(0, 0), labels: {}, leftOut: endpointDetailOf(0).leftOut }),
+      context.json({
+        at: Date.now(),
+        total: endpoints,
+        matched: endpoints,
+        states: {},
+        endpoints: [],
+        columns: columnsOf(0, 0),
+        labels: {},
+        leftOut: endpointDetailOf(0).leftOut,
+      }),
     );
-    app.get("/debug/feed/endpoint", (context) => context.json(endpointDetailOf(Number(context.req.query("id")?.replace(/\D/g, "") ?? 0))));
+    app.get("/debug/feed/endpoint", (context) =>
+      context.json(endpointDetailOf(Number(context.req.query("id")?.replace(/\D/g, "") ?? 0))),
+    );
     app.get("/debug/feed/decisions", (context) =>
-      context.json({ rows: Array.from({ length: 60 }, (_, at) => decisionRowOf(100 - at)), next: 40, kept: { count: 100, most: 4096, oldestAt: Date.now() - 60_000 }, alike: [] }),
+      context.json({
+        rows: Array.from({ length: 60 }, (_, at) => decisionRowOf(100 - at)),
+        next: 40,
+        kept: { count: 100, most: 4096, oldestAt: Date.now() - 60_000 },
+        alike: [],
+      }),
     );
-    app.get("/debug/feed/decision", (context) => context.json(decisionDetailOf(Number(context.req.query("id")?.replace(/\D/g, "") || 1))));
+    app.get("/debug/feed/decision", (context) =>
+      context.json(decisionDetailOf(Number(context.req.query("id")?.replace(/\D/g, "") || 1))),
+    );
     app.get("/debug/feed/config", (context) => context.json(configOf(kind)));
     app.get("/debug/feed/queues", (context) => context.json(this.#queues(queues)));
     app.get("/demo/state", (context) => context.json(demoStateOf()));
@@ -122,9 +163,19 @@ export class FakeFeed {
     const rows = Array.from({ length: this.options.batch }, () => decisionRowOf(++this.#sequence));
     const second = Math.floor(Date.now() / 1000) - 1;
     for (const [response, topics] of this.#readers) {
-      if (topics.includes("decisions")) write(response, "decisions", { rows: rows.slice(0, 25), leftOut: Math.max(0, rows.length - 25), passed: rows.length });
+      if (topics.includes("decisions"))
+        write(response, "decisions", {
+          rows: rows.slice(0, 25),
+          leftOut: Math.max(0, rows.length - 25),
+          passed: rows.length,
+        });
       if (!isSecond) continue;
-      write(response, "tick", { second, figures: figuresOf(this.options.kind, second), totals: totalsOf() }, String(second));
+      write(
+        response,
+        "tick",
+        { second, figures: figuresOf(this.options.kind, second), totals: totalsOf() },
+        String(second),
+      );
       if (topics.includes("endpoints"))
         write(response, "loads", { generation: 1, at: Date.now(), columns: columnsOf(this.options.endpoints, second) });
       if (topics.includes("queues")) write(response, "queues", this.#queues(this.options.queues));
@@ -132,6 +183,11 @@ export class FakeFeed {
   }
 }
 
-function write<Name extends keyof FeedEvents>(response: ServerResponse, name: Name, data: FeedEvents[Name], id?: string): void {
+function write<Name extends keyof FeedEvents>(
+  response: ServerResponse,
+  name: Name,
+  data: FeedEvents[Name],
+  id?: string,
+): void {
   response.write(`${id === undefined ? "" : `id: ${id}\n`}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
 }

@@ -67,7 +67,9 @@ const DISPATCH: Readonly<Record<string, (second: number) => number | null>> = {
 };
 
 export function figuresOf(kind: FeedKind, second: number): Partial<Record<FigureName, number | null>> {
-  return Object.fromEntries(Object.entries(kind === "dispatch" ? DISPATCH : ROUTING).map(([name, of]) => [name, of(second)]));
+  return Object.fromEntries(
+    Object.entries(kind === "dispatch" ? DISPATCH : ROUTING).map(([name, of]) => [name, of(second)]),
+  );
 }
 
 export function totalsOf(): Totals {
@@ -82,7 +84,11 @@ const EVENTS: readonly Pick<EventEntry, "kind" | "subject" | "text">[] = [
   { kind: "process-started", subject: "", text: "The process started." },
   { kind: "endpoint-up", subject: "default/server-1", text: "default/server-1 is up." },
   { kind: "config-changed", subject: "config.yaml", text: "config.yaml changed: queue-scorer weight 2 → 3." },
-  { kind: "endpoint-down", subject: "default/server-3", text: "default/server-3 is down: connect ECONNREFUSED 127.0.0.1:8003." },
+  {
+    kind: "endpoint-down",
+    subject: "default/server-3",
+    text: "default/server-3 is down: connect ECONNREFUSED 127.0.0.1:8003.",
+  },
   { kind: "endpoint-up", subject: "default/server-3", text: "default/server-3 is up again after 42 s." },
   { kind: "gate-closed", subject: "batch", text: "The gate of batch closed: D 0.31 is not above B 0.35." },
 ];
@@ -123,7 +129,12 @@ export function endpointOf(at: number): EndpointStatics {
     ...{ id: `default/server-${at + 1}`, hostPort: `10.0.${at >> 8}.${at & 255}:8000`, scheme: "http", rank: 0, state },
     labels: { tier: at % 3 === 0 ? "gold" : "silver", zone: `zone-${at % 5}` },
     since: now() - 60_000 * (at + 3),
-    cause: state === "down" ? "connect ECONNREFUSED: nothing listens there" : state === "blind" ? "GET /metrics answered 404" : "it answers",
+    cause:
+      state === "down"
+        ? "connect ECONNREFUSED: nothing listens there"
+        : state === "blind"
+          ? "GET /metrics answered 404"
+          : "it answers",
     models: at % 7 === 6 ? null : { source: "server", names: ["llama-3.1-8b", "support-adapter"], count: 2 },
     adapters: { running: at % 2 === 0 ? ["support-adapter"] : [], waiting: [], most: 4 },
     ...{ blocks: 8000, blockSize: 16, capacity: 64, scrapeIntervalMs: 50 },
@@ -172,8 +183,20 @@ export function endpointDetailOf(at: number): EndpointDetail {
       seconds: 60,
       decisions: 2470,
       reasons: [
-        { reason: "down", times: 2470, decisions: 2470, named: true, endpoints: [{ id: "default/server-3", times: 2470 }] },
-        { reason: "label-selector-filter", times: 320, decisions: 160, named: false, endpoints: [{ id: "default/server-2", times: 160 }] },
+        {
+          reason: "down",
+          times: 2470,
+          decisions: 2470,
+          named: true,
+          endpoints: [{ id: "default/server-3", times: 2470 }],
+        },
+        {
+          reason: "label-selector-filter",
+          times: 320,
+          decisions: 160,
+          named: false,
+          endpoints: [{ id: "default/server-2", times: 160 }],
+        },
       ],
     },
   };
@@ -183,11 +206,26 @@ export function decisionRowOf(sequence: number): DecisionRow {
   const isRefused = sequence % 17 === 0;
   const isRunning = sequence % 11 === 0;
   return {
-    ...{ sequence, requestId: `req-${sequence}-7f3a9c1e`, at: now() - (100 - Math.min(100, sequence)) * 300, model: "llama-3.1-8b" },
+    ...{
+      sequence,
+      requestId: `req-${sequence}-7f3a9c1e`,
+      at: now() - (100 - Math.min(100, sequence)) * 300,
+      model: "llama-3.1-8b",
+    },
     ...{ targetModel: "llama-3.1-8b", priority: 0, key: sequence % 3 === 0 ? "team-a" : null },
-    ...{ endpoint: isRefused ? null : `default/server-${(sequence % 2) + 1}`, served: null, refused: isRefused ? "saturated" : null },
-    why: isRefused ? "The pool is full and the priority is sheddable." : "It has the longest cached prefix (1,024 of 1,310 tokens), and its queue is short.",
-    ...{ total: isRefused ? null : 6.42, runnerUp: isRefused ? null : { id: "default/server-4", total: 5.9 }, candidates: 3 },
+    ...{
+      endpoint: isRefused ? null : `default/server-${(sequence % 2) + 1}`,
+      served: null,
+      refused: isRefused ? "saturated" : null,
+    },
+    why: isRefused
+      ? "The pool is full and the priority is sheddable."
+      : "It has the longest cached prefix (1,024 of 1,310 tokens), and its queue is short.",
+    ...{
+      total: isRefused ? null : 6.42,
+      runnerUp: isRefused ? null : { id: "default/server-4", total: 5.9 },
+      candidates: 3,
+    },
     ...{ waitedMs: sequence % 5 === 0 ? 84 : 0, full: true },
     journey: {
       outcome: isRefused ? "refused" : isRunning ? "running" : "answered",
@@ -215,17 +253,44 @@ export function decisionDetailOf(sequence: number): DecisionDetail {
   const candidates = SCORES.map((scores, at) => ({
     ...{ place: at + 1, id: `default/server-${[1, 2, 4][at]}`, hostPort: `10.0.0.${at}:8000`, state: "up" },
     total: scores.reduce((sum, score, of) => sum + score * SCORERS[of]!.weight, 0),
-    scores: scores.map((score, of) => ({ scorer: SCORERS[of]!.name, weight: SCORERS[of]!.weight, score, points: score * SCORERS[of]!.weight, text: "" })),
-    ...{ waiting: at, running: 12 + at, kvUsage: 0.58 - at / 10, inFlight: 11 + at, ageMs: 22, stale: false, age: "metrics 22 ms old" },
+    scores: scores.map((score, of) => ({
+      scorer: SCORERS[of]!.name,
+      weight: SCORERS[of]!.weight,
+      score,
+      points: score * SCORERS[of]!.weight,
+      text: "",
+    })),
+    ...{
+      waiting: at,
+      running: 12 + at,
+      kvUsage: 0.58 - at / 10,
+      inFlight: 11 + at,
+      ageMs: 22,
+      stale: false,
+      age: "metrics 22 ms old",
+    },
   }));
   return {
     row: { ...row, full: false },
     explanation: {
-      ...{ sequence, requestId: row.requestId, at: new Date(row.at).toISOString(), model: row.model, targetModel: row.model },
+      ...{
+        sequence,
+        requestId: row.requestId,
+        at: new Date(row.at).toISOString(),
+        model: row.model,
+        targetModel: row.model,
+      },
       ...{ priority: 0, promptBytes: 5240, configHash: "3f9ac2b1d004", profile: "default", picker: "max-score-picker" },
       ...{ sentence: row.why, reason: row.why, queued: null, candidateCount: 6, tied: 1, others: [], full: false },
       refusal: row.refused === null ? null : { reason: "saturated", status: 429, detail: "the pool is full" },
-      filters: [{ name: "label-selector-filter", dropped: 3, ids: ["default/server-3", "default/server-5", "default/server-6"], text: "" }],
+      filters: [
+        {
+          name: "label-selector-filter",
+          dropped: 3,
+          ids: ["default/server-3", "default/server-5", "default/server-6"],
+          text: "",
+        },
+      ],
       notes: ["Before the filters, Sluice left out 1 more endpoint that is down."],
       candidates: row.refused === null ? candidates : [],
     } as DecisionDetail["explanation"],
@@ -249,15 +314,42 @@ export function decisionDetailOf(sequence: number): DecisionDetail {
 
 export function flowQueuesOf(): FlowControlFeed {
   return {
-    ...{ kind: "flow-control", at: now(), requests: 12, bytes: 71_000, maxRequests: null, maxBytes: 1 << 30, saturation: 0.97 },
+    ...{
+      kind: "flow-control",
+      at: now(),
+      requests: 12,
+      bytes: 71_000,
+      maxRequests: null,
+      maxBytes: 1 << 30,
+      saturation: 0.97,
+    },
     ...{ expected: 1.02, stages: {}, problem: null, leftPerSecond: 38.2, refusedPerSecond: 0.4 },
     bands: [
       {
-        ...{ priority: 10, requests: 2, bytes: 9000, maxRequests: null, maxBytes: 1 << 28, ceiling: 1.2, open: true, heldBy: null, flowCount: 1 },
+        ...{
+          priority: 10,
+          requests: 2,
+          bytes: 9000,
+          maxRequests: null,
+          maxBytes: 1 << 28,
+          ceiling: 1.2,
+          open: true,
+          heldBy: null,
+          flowCount: 1,
+        },
         flows: [{ fairnessId: "team-a", requests: 2, headWaitMs: 12 }],
       },
       {
-        ...{ priority: 0, requests: 10, bytes: 62_000, maxRequests: null, maxBytes: 1 << 28, ceiling: 1, open: false, flowCount: 2 },
+        ...{
+          priority: 0,
+          requests: 10,
+          bytes: 62_000,
+          maxRequests: null,
+          maxBytes: 1 << 28,
+          ceiling: 1,
+          open: false,
+          flowCount: 2,
+        },
         heldBy: "The expected saturation of 1.02 is not below its ceiling of 1.",
         flows: [
           { fairnessId: "team-b", requests: 7, headWaitMs: 410 },
@@ -273,7 +365,11 @@ export function dispatchQueuesOf(): DispatchFeed {
     ...{ kind: "dispatch", at: now(), claims: 18, unwritten: 0 },
     capacities: [
       {
-        ...{ capacity: "saturation of http://prometheus:9090", state: "closed", because: "D 0.292 is not above B 0.35, with 17 of our own running" },
+        ...{
+          capacity: "saturation of http://prometheus:9090",
+          state: "closed",
+          because: "D 0.292 is not above B 0.35, with 17 of our own running",
+        },
         ...{ D: 0.292, B: 0.35, maxSys: 64, unit: "requests", N: 0, own: 17, moreMayStart: 0, sampleAgeSeconds: 1.2 },
         timeline: [
           { at: now() - 600_000, state: "open", because: "D 0.6 is above B 0.35" },
@@ -283,8 +379,25 @@ export function dispatchQueuesOf(): DispatchFeed {
     ],
     queues: [
       {
-        ...{ queue: "batch", pool: "default", gate: "saturation", state: "held", because: "the gate is closed", heldByGate: 3, capacities: ["c"] },
-        ...{ waiting: 412, claimed: 18, retries: 2, dead: 0, oldestAgeSeconds: 310, endedPerSecond: 8.2, etaSeconds: 52, ended: 1205 },
+        ...{
+          queue: "batch",
+          pool: "default",
+          gate: "saturation",
+          state: "held",
+          because: "the gate is closed",
+          heldByGate: 3,
+          capacities: ["c"],
+        },
+        ...{
+          waiting: 412,
+          claimed: 18,
+          retries: 2,
+          dead: 0,
+          oldestAgeSeconds: 310,
+          endedPerSecond: 8.2,
+          etaSeconds: 52,
+          ended: 1205,
+        },
         ...{ nextDeadline: Math.floor(now() / 1000) + 900, makesIt: true },
       },
     ],
@@ -294,21 +407,39 @@ export function dispatchQueuesOf(): DispatchFeed {
 
 export function configOf(kind: FeedKind): ConfigFeed {
   return {
-    ...{ kind, version: "0.1.0", node: "26.10.0", startedAt: now() - 3_700_000, pid: 4242, args: ["gateway", "--config", "gateway.yaml"] },
+    ...{
+      kind,
+      version: "0.1.0",
+      node: "26.10.0",
+      startedAt: now() - 3_700_000,
+      pid: 4242,
+      args: ["gateway", "--config", "gateway.yaml"],
+    },
     settings: [
       { name: "admin", value: '"127.0.0.1:9090"', source: "default", place: null, change: null },
       { name: "listen", value: '"0.0.0.0:8080"', source: "file", place: "gateway.yaml:3:9", change: "restart" },
       { name: "limits", value: '"limits.yaml"', source: "flag", place: "--limits", change: null },
     ],
     picker: {
-      ...{ hash: "3f9ac2b1d004", origin: "config.yaml", text: "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n", since: now() - 600_000 },
+      ...{
+        hash: "3f9ac2b1d004",
+        origin: "config.yaml",
+        text: "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n",
+        since: now() - 600_000,
+      },
       plugins: SCORERS.map(({ name }) => ({ name, type: name, parameters: "{}" })),
       profiles: [{ name: "default", filters: ["label-selector-filter"], scorers: SCORERS, picker: "max-score-picker" }],
       flowControl: true,
     },
     warnings: ["queue-scorer: the parameter threshold is deprecated."],
     reloads: [
-      { at: now() - 600_000, what: "config.yaml", result: "applied", problems: "", difference: ["- queue-scorer weight: 2", "+ queue-scorer weight: 3"] },
+      {
+        at: now() - 600_000,
+        what: "config.yaml",
+        result: "applied",
+        problems: "",
+        difference: ["- queue-scorer weight: 2", "+ queue-scorer weight: 3"],
+      },
     ],
     links: [
       { text: "metrics", href: "metrics" },
@@ -320,13 +451,42 @@ export function configOf(kind: FeedKind): ConfigFeed {
 export function demoStateOf(): DemoState {
   return {
     ...{ at: now(), ready: true, because: "" },
-    servers: [1, 2, 3].map((at) => ({ name: `server-${at}`, endpoint: `default/server-${at}`, state: at === 3 ? "away" : "running", pid: at === 3 ? null : 4000 + at })),
+    servers: [1, 2, 3].map((at) => ({
+      name: `server-${at}`,
+      endpoint: `default/server-${at}`,
+      state: at === 3 ? "away" : "running",
+      pid: at === 3 ? null : 4000 + at,
+    })),
     traffic: { requestsPerSecond: 8, least: 1, most: 20 },
     policy: "sluice",
     policies: [
-      { policy: "round-robin", seconds: 30, requests: 240, failed: 0, ttftMs: { p50: 410, p90: 1900 }, outputTokensPerSecond: 910, cacheHitRate: 0.31 },
-      { policy: "sluice", seconds: 24, requests: 190, failed: 0, ttftMs: { p50: 140, p90: 420 }, outputTokensPerSecond: 1240, cacheHitRate: 0.79 },
+      {
+        policy: "round-robin",
+        seconds: 30,
+        requests: 240,
+        failed: 0,
+        ttftMs: { p50: 410, p90: 1900 },
+        outputTokensPerSecond: 910,
+        cacheHitRate: 0.31,
+      },
+      {
+        policy: "sluice",
+        seconds: 24,
+        requests: 190,
+        failed: 0,
+        ttftMs: { p50: 140, p90: 420 },
+        outputTokensPerSecond: 1240,
+        cacheHitRate: 0.79,
+      },
     ],
-    wave: { waiting: 80, inFlight: 12, done: 28, state: "running", gate: "open", because: "D 0.52 is above B 0.35", etaSeconds: 21 },
+    wave: {
+      waiting: 80,
+      inFlight: 12,
+      done: 28,
+      state: "running",
+      gate: "open",
+      because: "D 0.52 is above B 0.35",
+      etaSeconds: 21,
+    },
   };
 }

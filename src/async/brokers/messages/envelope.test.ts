@@ -118,9 +118,13 @@ describe("A-30: envelopes of the three kinds", () => {
   });
 
   it.each([
-    ["no JSON, of which nothing is quoted", '{"payload": "my secret"', /^the entry is no JSON(: .* at position \d+)?$/],
-    ["null", "null", /^the entry is no JSON object$/],
-    ["a list", "[]", /^the entry is no JSON object$/],
+    [
+      "no JSON, of which nothing is quoted",
+      '{"payload": "my secret"',
+      /^the entry is not JSON(: .* at position \d+)?$/,
+    ],
+    ["null", "null", /^the entry is not a JSON object$/],
+    ["a list", "[]", /^the entry is not a JSON object$/],
     ["a bare request", '{"id":"a","deadline":5,"payload":{}}', /^request_kind is missing$/],
     ["no data", '{"request_kind":"redis"}', /^data is missing/],
     ["null data", '{"request_kind":"redis","data":null}', /^data is missing/],
@@ -136,26 +140,26 @@ describe("A-30: envelopes of the three kinds", () => {
   });
 
   it.each([
-    ['"deadline":"5"', "deadline is no whole number"],
-    ['"deadline":5.5', "deadline is no whole number"],
-    ['"deadline":1e400', "deadline is no whole number"],
-    ['"deadline":1e19', "deadline is no whole number"],
-    ['"created":"now"', "created is no whole number"],
+    ['"deadline":"5"', "deadline is not a whole number"],
+    ['"deadline":5.5', "deadline is not a whole number"],
+    ['"deadline":1e400', "deadline is not a whole number"],
+    ['"deadline":1e19', "deadline is not a whole number"],
+    ['"created":"now"', "created is not a whole number"],
     ['"payload":[]', "payload is not a JSON object"],
     ['"payload":"text"', "payload is not a JSON object"],
-    ['"endpoint":5', "endpoint is no text"],
-    ['"metadata":{"a":1}', "metadata.a is no text"],
-    ['"headers":["a"]', "headers is no JSON object"],
+    ['"endpoint":5', "endpoint is not a text"],
+    ['"metadata":{"a":1}', "metadata.a is not a text"],
+    ['"headers":["a"]', "headers is not a JSON object"],
   ])("data with %s: unreadable, and its owner can be told", (member, problem) => {
     const text = `{"internal":{"result_queue_name":"results"},"request_kind":"redis","data":{"id":"a",${member}}}`;
     expect(failure(text)).toMatchObject({ message: problem, id: "a", resultQueueName: "results" });
   });
 
   it.each([
-    ['"retry_count":"1"', "retry_count is no whole number"],
-    ['"queue_id":1', "queue_id is no text"],
-    ['"result_queue_name":1', "result_queue_name is no text"],
-    ['"labels":{"tier":1}', "labels.tier is no text"],
+    ['"retry_count":"1"', "retry_count is not a whole number"],
+    ['"queue_id":1', "queue_id is not a text"],
+    ['"result_queue_name":1', "result_queue_name is not a text"],
+    ['"labels":{"tier":1}', "labels.tier is not a text"],
   ])("routing with %s", (member, problem) => {
     expect(failure(`{"internal":{${member}},"request_kind":"redis","data":{"id":"a"}}`)).toMatchObject({
       message: problem,

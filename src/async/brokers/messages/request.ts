@@ -15,7 +15,7 @@ export class UnreadableMessage extends SluiceError {
   }
 }
 
-/** @throws UnreadableMessage when `text` is no JSON object */
+/** @throws UnreadableMessage when `text` is not a JSON object */
 export function parseObject(text: string, what: string): Record<string, unknown> {
   let value: unknown;
   try {
@@ -23,9 +23,9 @@ export function parseObject(text: string, what: string): Record<string, unknown>
   } catch (error) {
     // V8 quotes the unreadable text. Reasons go to logs and metrics, which must contain no prompt.
     const at = / at position \d+/.exec(messageOf(error))?.[0] ?? "";
-    throw new UnreadableMessage(`${what} is no JSON${at === "" ? "" : `: it ends early or has an error${at}`}`);
+    throw new UnreadableMessage(`${what} is not JSON${at === "" ? "" : `: it ends early or has an error${at}`}`);
   }
-  if (!isObject(value)) throw new UnreadableMessage(`${what} is no JSON object`);
+  if (!isObject(value)) throw new UnreadableMessage(`${what} is not a JSON object`);
   return value;
 }
 
@@ -59,7 +59,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 /** @throws UnreadableMessage unless the member is absent, null or a text */
 export function textField(value: Readonly<Record<string, unknown>>, name: string, id: string): string {
   const member = value[name] ?? "";
-  if (typeof member !== "string") throw new UnreadableMessage(`${name} is no text`, { id });
+  if (typeof member !== "string") throw new UnreadableMessage(`${name} is not a text`, { id });
   return member;
 }
 
@@ -73,7 +73,7 @@ export function integerMember(
   const member = value[name] ?? missing;
   const whole = Number.isInteger(member) && Math.abs(member as number) <= 2 ** 63;
   if (typeof member !== "number" || !(whole || Number.isNaN(missing)))
-    throw new UnreadableMessage(`${name} is no whole number`, { id });
+    throw new UnreadableMessage(`${name} is not a whole number`, { id });
   return member;
 }
 
@@ -84,8 +84,8 @@ export function textMap(
   id: string,
 ): Readonly<Record<string, string>> {
   const member = value[name] ?? {};
-  if (!isObject(member)) throw new UnreadableMessage(`${name} is no JSON object`, { id });
+  if (!isObject(member)) throw new UnreadableMessage(`${name} is not a JSON object`, { id });
   for (const [key, entry] of Object.entries(member))
-    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key.slice(0, 100)} is no text`, { id });
+    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key.slice(0, 100)} is not a text`, { id });
   return member as Record<string, string>;
 }

@@ -122,7 +122,7 @@ export async function moveDue(redis: Redis, retryQueueName: string): Promise<Mov
   const queueNames = new Set<string>();
   let buried = 0;
   for (;;) {
-    // As bytes: only its exact bytes move an entry that is no text.
+    // As bytes: only its exact bytes move an entry that is not a text.
     const [wait, ...entries] = (await redis.run(DUE, [retryQueueName], [String(RETRIES_PER_STEP)], true)) as [
       number,
       ...Buffer[],

@@ -41,20 +41,33 @@ export async function readDispatchFile(
   path: string,
   flags: Readonly<Record<string, z.ZodType>>,
 ): Promise<DispatchFile> {
-  const document = await readConfigDocument(path);
   const findings = new Findings();
+  const file = await dispatchFileOf(await readConfigDocument(path), flags, findings);
+  findings.throwIfAny("dispatch configuration");
+  return file;
+}
+
+/**
+ * As `readDispatchFile`, of a document that was read. Keys with faults count as absent, but sections are there if they have the
+ * right shape, so that their own faults can be found, too.
+ * @param findings gets every violation with its place
+ */
+export async function dispatchFileOf(
+  document: ConfigDocument,
+  flags: Readonly<Record<string, z.ZodType>>,
+  findings: Findings,
+): Promise<DispatchFile> {
   const ours = z.object({
     transport: z.enum(TRANSPORTS),
     plugins: z.array(z.string().min(1)).max(MAX_PLUGINS),
     ...SECTIONS,
   });
   const schema = z.strictObject({ ...flags, ...ours.shape }).partial();
-  const found: Readonly<Record<string, unknown>> = findings.check(document, schema) ?? {};
+  const found: Readonly<Record<string, unknown>> = findings.check(document, schema) ?? wellFormed(document, schema);
   const { transport, plugins = [] } = found as Partial<z.output<typeof ours>>;
   const modules = plugins.map((plugin) => resolve(document.folder, plugin));
   for (const [at, module] of modules.entries())
     if (!(await isFile(module))) findings.refuse(document, ["plugins", at], `there is no file ${module}`);
-  findings.throwIfAny("dispatch configuration");
   return {
     folder: document.folder,
     values: Object.fromEntries(Object.entries(found).filter(([key]) => Object.hasOwn(flags, key))),
@@ -63,6 +76,17 @@ export async function readDispatchFile(
     section: (name) => (found[name] === undefined ? undefined : sectionOf(document, name)),
     placeOf: (key) => `${formatPosition(document.positionOf([key]))}: ${key}`,
   };
+}
+
+/** The values of the keys that are right, where others are not. */
+function wellFormed({ value }: ConfigDocument, { shape }: z.ZodObject): Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, given]) => {
+      const parsed = Object.hasOwn(shape, key) ? (shape[key] as z.ZodType).safeParse(given) : undefined;
+      return parsed?.success === true ? [[key, parsed.data]] : [];
+    }),
+  );
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -53,7 +53,7 @@ type Parameters = Readonly<Record<string, unknown>>;
 
 /** How a queue or a pool names its gate (async-processor 3.2). */
 export const GATE_FIELDS = {
-  gate_type: textField(undefined),
+  gate_type: textField(undefined).describe("Gate, as [gates.md](gates.md) lists them; empty = always open."),
   gate_params: z
     .unknown()
     .transform((value, context): Parameters => {
@@ -62,7 +62,8 @@ export const GATE_FIELDS = {
       context.addIssue({ code: "custom", message: parameters });
       return z.NEVER;
     })
-    .optional(),
+    .optional()
+    .describe("Parameters of the gate: a mapping, or one as JSON text."),
 };
 
 /** The parameters, or the error in them. They may be secrets: no message repeats them. */

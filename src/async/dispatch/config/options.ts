@@ -4,7 +4,9 @@ import { knownKeys } from "../../../base/document/validate.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { LoggerOptions } from "../../../base/telemetry/logging.ts";
 import type { PoolSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";
+import type { GateCheck } from "../../gates/check-gate.ts";
 import { type ClientTls, readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
+import { checkGates } from "./check-gates.ts";
 import { type ConfigDocument, Findings } from "./config-document.ts";
 import { GATE_FIELDS, gateOf, requiredText } from "./fields.ts";
 import { type GatewayKeySource, readGatewayKey } from "./gateway-key.ts";
@@ -58,12 +60,8 @@ export interface DispatchOptions extends ProcessOptions {
 }
 
 /** The source of each part of a configuration, after flags and file are merged. */
-interface DispatchSources extends TransportContext {
+interface DispatchSources extends PartSources {
   readonly process: ProcessOptions;
-  readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
-  /** Undefined: one pool `default` of `concurrency` workers. */
-  readonly pools: ConfigDocument | undefined;
-  readonly concurrency: number;
   readonly mergePolicy: ConfigDocument | undefined;
   readonly transforms: ConfigDocument | undefined;
   readonly plugins: readonly string[];
@@ -84,12 +82,7 @@ export async function loadDispatchOptions(
   sources: DispatchSources,
 ): Promise<{ readonly options: DispatchOptions; readonly warnings: readonly string[] }> {
   const findings = new Findings();
-  const { name, document } = sources.transport;
-  const transport = await readTransport(name, document, sources, findings);
-  const pools: readonly PoolSettings[] =
-    sources.pools === undefined ? [defaultPool(sources.concurrency)] : readPools(sources.pools, findings);
-  if (transport !== undefined && pools.length > 0)
-    checkPools(transport.queues, pools, document, queueList(name), findings);
+  const { transport, pools } = await readParts(sources, findings);
   findings.throwIfAny("dispatch configuration");
   const tlsProblems: string[] = [];
   const tls = await readTlsFiles(sources.tlsPaths, (which, problem) => {
@@ -112,14 +105,46 @@ export async function loadDispatchOptions(
   };
 }
 
+/** The parts of a configuration that its documents hold, apart from merge policy and transforms. */
+interface DispatchParts {
+  /** Undefined: `findings` has the reason. */
+  readonly transport: TransportSettings | undefined;
+  readonly pools: readonly PoolSettings[];
+}
+
+export interface PartSources extends TransportContext {
+  readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
+  /** Undefined: one pool `default` of `concurrency` workers. */
+  readonly pools: ConfigDocument | undefined;
+  readonly concurrency: number;
+  readonly gates: GateCheck;
+}
+
+/** Reads transport, worker pools and gates. Connects to nothing. @param findings gets all faults, each with its place */
+export async function readParts(sources: PartSources, findings: Findings): Promise<DispatchParts> {
+  const { name, document } = sources.transport;
+  const transport = await readTransport(name, document, sources, findings);
+  const pools = sources.pools === undefined ? [defaultPool(sources.concurrency)] : readPools(sources.pools, findings);
+  const list = queueList(name);
+  if (transport !== undefined && pools.length > 0) checkPools(transport.queues, pools, document, list, findings);
+  // Channels have no gates.
+  if (sources.gated && name !== "redis-pubsub") checkGates(document, [list], sources.gates, findings);
+  if (sources.pools !== undefined) checkGates(sources.pools, [], sources.gates, findings);
+  return { transport, pools };
+}
+
 /** Most workers of one pool: each holds a message and a connection. */
 export const MAX_WORKERS = 100_000;
 const MAX_POOLS = 1_000;
 
-const SCHEMA = z
-  .array(z.object({ id: requiredText, workers: z.int().min(1).max(MAX_WORKERS), ...GATE_FIELDS }))
-  .min(1)
-  .max(MAX_POOLS);
+/** One worker pool (async-processor 6.5). */
+export const POOL = z.object({
+  id: requiredText.describe("Id of the pool, which queues name in `worker_pool_id`."),
+  workers: z.int().min(1).max(MAX_WORKERS).describe("Requests that the pool sends at a time."),
+  ...GATE_FIELDS,
+});
+
+const SCHEMA = z.array(POOL).min(1).max(MAX_POOLS);
 
 /**
  * Reads worker pools: the content of the reference's `--pool-config-file` (async-processor 6.5). Unknown keys are ignored with

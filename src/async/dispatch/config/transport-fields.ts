@@ -5,7 +5,7 @@ import { messageOf } from "../../../base/inference/errors.ts";
 import type { RedisConnection } from "../../../base/redis/address.ts";
 import { parseRedisUrl } from "../../../base/redis/address.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
-import { readTlsFiles } from "../send/client-tls.ts";
+import { readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, textField } from "./fields.ts";
 
@@ -13,41 +13,48 @@ const LONGEST_LIST = 1_000;
 
 /** Fields of a queue that all transports share (async-processor 5.1), and those that Sluice adds. */
 const COMMON = {
-  worker_pool_id: textField("default"),
-  inference_objective: textField(""),
-  igw_base_url: gatewayUrl,
-  request_path_url: textField("/v1/completions"),
+  worker_pool_id: textField("default").describe("Worker pool of the queue."),
+  inference_objective: textField("").describe(
+    "InferenceObjective of the requests, which gives them a priority; empty = none.",
+  ),
+  igw_base_url: gatewayUrl.describe("URL of the gateway."),
+  request_path_url: textField("/v1/completions").describe("Path of the requests that name none."),
   labels: z
     .record(z.string(), z.string())
     .nullish()
-    .transform((labels) => labels ?? {}),
-  trust_message_labels: bool(true),
+    .transform((labels) => labels ?? {})
+    .describe("Labels of every message of the queue; they win over those of a message."),
+  trust_message_labels: bool(true).describe("Messages may have labels of their own."),
   allowed_endpoints: z
     .array(z.string().startsWith("/", { error: "must be a path that begins with /, such as /v1/" }))
     .max(LONGEST_LIST)
-    .nullish(),
+    .nullish()
+    .describe("Beginnings of the paths that a message may name; absent = all."),
   max_queue_share: z
     .number()
     .gt(0)
     .max(1)
     .nullish()
-    .transform((share) => share ?? 1),
+    .transform((share) => share ?? 1)
+    .describe("The largest share of a capacity that the queue may use, above 0 and at most 1."),
 };
 
 /** A queue in a store that keeps its entries: a sorted set, or a table. */
 const STORED_QUEUE = z.object({
-  id: textField(undefined),
-  queue_name: requiredText,
-  result_queue_name: textField(undefined),
+  id: textField(undefined).describe("Id of the queue in metrics and logs; empty = `queue_name`."),
+  queue_name: requiredText.describe("Name of the queue."),
+  result_queue_name: textField(undefined).describe(
+    "Where the results of this queue go; empty = as the transport says.",
+  ),
   ...COMMON,
   ...GATE_FIELDS,
 });
 
 /** A channel. */
-const CHANNEL = z.object({ queue_name: requiredText, ...COMMON });
+const CHANNEL = z.object({ queue_name: requiredText.describe("Name of the channel."), ...COMMON });
 
 /** A subscription. */
-const TOPIC = z.object({ subscriber_id: requiredText, ...COMMON, ...GATE_FIELDS });
+const TOPIC = z.object({ subscriber_id: requiredText.describe("Id of the subscription."), ...COMMON, ...GATE_FIELDS });
 
 type StoredQueueEntry = z.output<typeof STORED_QUEUE>;
 type ChannelEntry = z.output<typeof CHANNEL>;
@@ -110,11 +117,19 @@ export function refuseTwins(
 
 /** The fields with which a transport's section names its Redis server (async-processor 5.1). */
 const REDIS_FIELDS = {
-  url: textField(undefined),
-  enable_tracing: bool(false),
-  tls_ca_cert: textField(undefined),
-  tls_cert: textField(undefined),
-  tls_key: textField(undefined),
+  url: textField(undefined).describe(
+    "`redis://` or `rediss://` URL of the server; empty = `REDIS_URL` of the environment.",
+  ),
+  enable_tracing: bool(false).describe("A span for each command."),
+  tls_ca_cert: textField(undefined).describe(
+    "PEM file of authorities that may sign the server's certificate, besides those of the system.",
+  ),
+  tls_cert: textField(undefined).describe("PEM file of the client certificate; needs the key."),
+  tls_key: textField(undefined).describe("PEM file of the client certificate's key."),
+  // The names that gates have.
+  tls_ca_file: textField(undefined).describe("Another name of `tls_ca_cert`, as gates have it."),
+  tls_cert_file: textField(undefined).describe("Another name of `tls_cert`."),
+  tls_key_file: textField(undefined).describe("Another name of `tls_key`."),
 };
 
 export interface RedisEntry {
@@ -123,9 +138,18 @@ export interface RedisEntry {
   readonly tls_ca_cert: string | undefined;
   readonly tls_cert: string | undefined;
   readonly tls_key: string | undefined;
+  readonly tls_ca_file: string | undefined;
+  readonly tls_cert_file: string | undefined;
+  readonly tls_key_file: string | undefined;
 }
 
-const TLS_FIELD = { ca: "tls_ca_cert", cert: "tls_cert", key: "tls_key" } as const;
+/** The two names of each file. */
+const TLS_FIELDS = {
+  ca: ["tls_ca_cert", "tls_ca_file"],
+  cert: ["tls_cert", "tls_cert_file"],
+  key: ["tls_key", "tls_key_file"],
+} as const;
+const TLS_FILES = ["ca", "cert", "key"] as const;
 
 /** @param fallback REDIS_URL of the environment, for a section without a url */
 export async function redisConnectionOf(
@@ -134,17 +158,28 @@ export async function redisConnectionOf(
   document: ConfigDocument,
   findings: Findings,
 ): Promise<RedisConnection> {
-  const url = entry.url ?? (fallback || undefined);
+  const isLater = entry.url === undefined && fallback === "later";
+  const url = entry.url ?? (isLater ? undefined : fallback || undefined);
   const secure = url === undefined || checkUrl(url, entry.url === undefined, document, findings);
-  const paths = { ca: entry.tls_ca_cert, cert: entry.tls_cert, key: entry.tls_key };
-  for (const which of ["ca", "cert", "key"] as const)
+  const fieldOf = (which: (typeof TLS_FILES)[number]) => {
+    const [usual, other] = TLS_FIELDS[which];
+    return entry[usual] === undefined && entry[other] !== undefined ? other : usual;
+  };
+  const paths: TlsPaths = { ca: entry[fieldOf("ca")], cert: entry[fieldOf("cert")], key: entry[fieldOf("key")] };
+  for (const which of TLS_FILES) {
+    const [usual, other] = TLS_FIELDS[which];
+    if (entry[usual] !== undefined && entry[other] !== undefined && entry[usual] !== entry[other])
+      findings.refuse(document, [other], `is another name of ${usual}, and the section has both; keep one`);
     if (paths[which] !== undefined && !secure)
-      findings.refuse(document, [TLS_FIELD[which]], "needs TLS: use a rediss:// url");
-  if (url === undefined) findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
+      findings.refuse(document, [fieldOf(which)], "needs TLS: use a rediss:// url");
+  }
+  if (isLater) findings.warn(document, ["url"], "is missing: the start takes REDIS_URL of the environment");
+  else if (url === undefined)
+    findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));
   const tls = await readTlsFiles(
     { ca: absolute(paths.ca), cert: absolute(paths.cert), key: absolute(paths.key) },
-    (which, problem) => findings.refuse(document, [TLS_FIELD[which]], problem),
+    (which, problem) => findings.refuse(document, [fieldOf(which)], problem),
   );
   return { url: url ?? "", tls, enableTracing: entry.enable_tracing };
 }
@@ -158,7 +193,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
       findings.warn(
         document,
         ["url"],
-        `${whose}options of another client have no effect: ${[...new Set(ignored)].join(", ")}`,
+        `${whose}these options have no effect, because the Redis client of Sluice does not have them: ${[...new Set(ignored)].join(", ")}`,
       );
     return tls;
   } catch (error) {
@@ -169,9 +204,11 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
 
 /** Leases (async-processor 5.2.8). A lease is renewed after a third of it, at the earliest after 1 s and at the latest after 30 s. */
 const LEASE_FIELDS = {
-  claim_ttl_ms: count(60_000, { least: 2_000 }),
-  reclaim_interval_ms: count(5_000, { least: 100 }),
-  max_attempts: count(0),
+  claim_ttl_ms: count(60_000, { least: 2_000 }).describe("Milliseconds of a lease, at least 2000."),
+  reclaim_interval_ms: count(5_000, { least: 100 }).describe(
+    "Milliseconds between two checks for expired leases, at least 100.",
+  ),
+  max_attempts: count(0).describe("Leases of a message that may expire before it becomes a dead letter; 0 = no limit."),
 };
 
 /** Most queues of one process. */
@@ -184,35 +221,47 @@ const MAX_QUEUES = 10_000;
 export const TRANSPORT_SCHEMAS = {
   "redis-sortedset": z.object({
     ...REDIS_FIELDS,
-    result_queue_name: textField("result-list"),
-    retry_queue_name: textField("retry-sortedset"),
-    poll_interval_ms: count(1_000),
-    batch_size: count(undefined),
+    result_queue_name: textField("result-list").describe("Where results go."),
+    retry_queue_name: textField("retry-sortedset").describe("Sorted set of the messages that wait for a retry."),
+    poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
+    batch_size: count(undefined).describe(
+      "The most messages of one claim; 0 = as many as free workers and gates allow.",
+    ),
     ...LEASE_FIELDS,
-    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES),
+    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES).describe("The queues."),
   }),
   "redis-pubsub": z.object({
     ...REDIS_FIELDS,
-    result_queue_name: textField("result-queue"),
-    retry_queue_name: textField(undefined),
-    queues: z.array(CHANNEL).min(1).max(MAX_QUEUES),
+    result_queue_name: textField("result-queue").describe("Channel of the results."),
+    retry_queue_name: textField(undefined).describe(
+      "Sorted set of the messages that wait for a retry; empty = `retry-pubsub`.",
+    ),
+    queues: z.array(CHANNEL).min(1).max(MAX_QUEUES).describe("The channels."),
   }),
   "gcp-pubsub": z.object({
-    project_id: requiredText,
-    result_topic_id: requiredText,
-    batch_size: z.int().min(1).nullish(),
-    poll_interval_ms: count(1_000),
+    project_id: requiredText.describe("Google Cloud project."),
+    result_topic_id: requiredText.describe("Topic of the results."),
+    batch_size: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe("The most messages of one claim; absent = as many as free workers and gates allow."),
+    poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
     // Pub/Sub's own limits for an acknowledgement deadline.
-    claim_ttl_ms: count(60_000, { least: 10_000, most: 600_000 }),
-    topics: z.array(TOPIC).min(1).max(MAX_QUEUES),
+    claim_ttl_ms: count(60_000, { least: 10_000, most: 600_000 }).describe(
+      "Milliseconds of an acknowledgement deadline, 10000 to 600000.",
+    ),
+    topics: z.array(TOPIC).min(1).max(MAX_QUEUES).describe("The subscriptions."),
   }),
   sqlite: z.object({
-    path: requiredText,
-    result_queue_name: textField("result-list"),
-    poll_interval_ms: count(1_000),
-    batch_size: count(undefined),
+    path: requiredText.describe("File of the database, which the dispatcher creates."),
+    result_queue_name: textField("result-list").describe("Where results go."),
+    poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
+    batch_size: count(undefined).describe(
+      "The most messages of one claim; 0 = as many as free workers and gates allow.",
+    ),
     ...LEASE_FIELDS,
-    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES),
+    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES).describe("The queues."),
   }),
 } as const;
 

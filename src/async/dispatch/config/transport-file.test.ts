@@ -554,7 +554,9 @@ describe("the Redis server (A-41)", () => {
       "redis-sortedset",
       withUrl("redis://h?pool_size=5&db=1&pool_size=6&read_timeout=3s"),
     );
-    expect(warnings).toEqual(["t.yaml:2:2: url: options of another client have no effect: pool_size, read_timeout"]);
+    expect(warnings).toEqual([
+      "t.yaml:2:2: url: these options have no effect, because the Redis client of Sluice does not have them: pool_size, read_timeout",
+    ]);
   });
 });
 

@@ -15,8 +15,8 @@ import {
 } from "./transport-fields.ts";
 
 export interface TransportContext {
-  /** The environment's REDIS_URL. */
-  readonly redisUrl: string | undefined;
+  /** The environment's REDIS_URL; "later" = the environment of the start will have it, or not. */
+  readonly redisUrl: string | "later" | undefined;
   /** False: gates of queues do not count, as with the reference's `--message-queue-impl=gcp-pubsub`. */
   readonly gated: boolean;
 }

@@ -19,21 +19,29 @@ const headerName = z
 
 const fairness = {
   /** Empty = no header. */
-  fairness_header: headerName.or(z.literal("")).default("x-llm-d-inference-fairness-id"),
-  fairness_attribute: z.string().default("userid"),
+  fairness_header: headerName
+    .or(z.literal(""))
+    .default("x-llm-d-inference-fairness-id")
+    .describe("Header of the requests with the fairness ID; empty = none."),
+  fairness_attribute: z.string().default("userid").describe("Metadata of a message that is its fairness ID."),
 };
 
 const ROBIN = z.strictObject(fairness);
 const TIERS = z
   .strictObject({
     ...fairness,
-    priority_header: headerName.default("x-gateway-priority"),
-    tier_label: z.string().default("tier"),
+    priority_header: headerName
+      .default("x-gateway-priority")
+      .describe("Header of the requests with the priority of the tier."),
+    tier_label: z.string().default("tier").describe("Label of a message that names its tier."),
   })
   .refine((it) => it.fairness_header === "" || it.fairness_header.toLowerCase() !== it.priority_header.toLowerCase(), {
     path: ["priority_header"],
     message: "names the same header as `fairness_header`",
   });
+
+/** The parameters of each merge policy. */
+export const MERGE_POLICIES = { "random-robin": ROBIN, "tier-priority": TIERS } as const;
 
 const POLICY = z.strictObject({
   type: z.enum(["random-robin", "tier-priority"]),

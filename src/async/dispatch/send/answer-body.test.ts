@@ -57,7 +57,7 @@ describe("decoding an answer's body", () => {
     for (const body of [Buffer.from('{"plain":"json"}'), whole.subarray(0, 300)])
       expect(await decode(body, coding)).toMatchObject({
         kind: "broken",
-        message: expect.stringContaining(`the body is no valid ${coding}: `),
+        message: expect.stringContaining(`the body is not valid ${coding}: `),
         tooLong: false,
       });
   });

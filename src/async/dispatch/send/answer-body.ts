@@ -109,7 +109,7 @@ function codecOf(coding: string, body: Uint8Array): Codec | undefined {
 
 function broken(error: NodeJS.ErrnoException, coding: string, limit: number): Decoded {
   const tooLong = error.code === "ERR_BUFFER_TOO_LARGE";
-  const message = tooLong ? longerThan(limit) : `the body is no valid ${coding}: ${error.message}`;
+  const message = tooLong ? longerThan(limit) : `the body is not valid ${coding}: ${error.message}`;
   return { kind: "broken", message, tooLong };
 }
 

@@ -140,9 +140,9 @@ describe("headers that cannot go out are left out, the request goes", () => {
       '"Transfer-Encoding" belongs to the connection',
       '"TE" belongs to the connection',
       '"Upgrade" belongs to the connection',
-      '"Host" is not the message\'s to set',
-      '"Content-Length" is not the message\'s to set',
-      '"Expect" is not the message\'s to set',
+      '"Host" cannot come from a message',
+      '"Content-Length" cannot come from a message',
+      '"Expect" cannot come from a message',
       '"bad name" is not a header name',
     ]);
   });

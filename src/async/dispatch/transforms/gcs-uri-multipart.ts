@@ -5,8 +5,10 @@ import { parseObject } from "../../brokers/messages/request.ts";
 import type { RequestTransform, TransformedBody } from "./transform.ts";
 
 export const GCS_PARAMETERS = z.strictObject({
-  /** Values of `metadata.provider` that select messages for this transform. */
-  providers: z.array(z.string().min(1)).min(1),
+  providers: z
+    .array(z.string().min(1))
+    .min(1)
+    .describe("Values of `metadata.provider` that select messages for this transform."),
 });
 
 /** Fields that do not become form fields of their own: one goes first as `url`, the other holds the file. */

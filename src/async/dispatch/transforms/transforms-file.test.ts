@@ -119,7 +119,7 @@ describe("gcs_uri_multipart", () => {
       expect(chain.transform(bytes({ gcs_uri, file_base64: "QQ==" }), META)).toBeUndefined();
   });
 
-  it("says what is wrong with a payload that is no JSON object", () => {
+  it("says what is wrong with a payload that is not a JSON object", () => {
     for (const payload of ["[]", "nul", ""])
       expect(() => chain.transform(bytes(payload), META)).toThrow(expect.objectContaining({ code: "TRANSFORM" }));
   });

@@ -28,7 +28,7 @@ describe("what a request costs", () => {
     ]);
   });
 
-  it("counts text decoded, and all bytes of what is no JSON object or is nested too deep", () => {
+  it("counts text decoded, and all bytes of what is not a JSON object or is nested too deep", () => {
     expect(costs.of(Buffer.from(`{"prompt":"${"\\u0441".repeat(400)}"}`), "tokens")).toBe(200);
     expect(costs.of(Buffer.from("x".repeat(400)), "tokens")).toBe(100);
     const deep = Buffer.from(`{"messages":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
@@ -53,10 +53,10 @@ describe("bytes per token in the dispatcher", () => {
 
   it.each([
     ["an answer without usage", prompt(), json({ choices: [] })],
-    ["an answer that is no JSON", prompt(), Buffer.from("data: {}")],
+    ["an answer that is not JSON", prompt(), Buffer.from("data: {}")],
     ["no count", prompt(), usage("1000")],
     ["no model", json({ prompt: text }), usage(1000)],
-    ["a request that is no JSON", Buffer.from(text), usage(1000)],
+    ["a request that is not JSON", Buffer.from(text), usage(1000)],
     ["a short prompt", json({ model: "m", prompt: "x".repeat(1000) }), usage(125)],
     ["token ids", json({ model: "m", prompt: [text, 1] }), usage(1000)],
     ["tools", prompt({ tools: [{ type: "function" }] }), usage(1000)],

@@ -67,7 +67,7 @@ export class RequestCosts {
 interface Facts {
   /** "" where it names none. */
   readonly model: string;
-  /** Undefined where the body is no JSON object, or is nested too deep to walk. */
+  /** Undefined where the body is not a JSON object, or is nested too deep to walk. */
   readonly prompt: Prompt | undefined;
   /** Tokens of the longest answer that it allows; 0 where it states none. */
   readonly answer: number;

@@ -4,6 +4,7 @@ import { SluiceError } from "../../../base/inference/errors.ts";
 import {
   defineMetricSource,
   type GateContext,
+  type GateSurroundings,
   type MetricAnswer,
   type MetricSource,
 } from "../../../base/plugin/gate.ts";
@@ -74,9 +75,14 @@ export class PrometheusFigure {
 /** @throws SluiceError GATE_PARAMETERS when `--prometheus-url` is missing or no URL */
 export function prometheusOf({ prometheusUrl, askPrometheus, clock, log }: GateContext): PrometheusClient {
   if (askPrometheus !== undefined) return new PrometheusClient(askPrometheus, clock, log);
+  return new PrometheusClient(requirePrometheus({ prometheusUrl }), clock, log);
+}
+
+/** @throws SluiceError GATE_PARAMETERS when `--prometheus-url` is missing */
+export function requirePrometheus({ prometheusUrl }: GateSurroundings): string {
   if (prometheusUrl === undefined || prometheusUrl === "")
     throw new SluiceError("GATE_PARAMETERS", "--prometheus-url is missing: give the URL of Prometheus");
-  return new PrometheusClient(prometheusUrl, clock, log);
+  return prometheusUrl;
 }
 
 class PrometheusSource implements MetricSource {
@@ -111,6 +117,7 @@ export const prometheusSource = defineMetricSource({
       "Assumed age of the samples when the query was evaluated, if nothing gives their time.",
     ),
   }),
+  verify: (_, around) => void requirePrometheus(around),
   create: ({ query, timestamp_query: timestampQuery, metric_lag: metricLag }, context) =>
     new PrometheusSource(prometheusOf(context), context.clock, { query, timestampQuery, metricLag }),
 });

@@ -159,7 +159,7 @@ export class AccessFields {
   /** The problem as text when the field of a time holds no time; undefined when the field is absent. */
   #notTime(value: Value): string | undefined {
     const found = this.#first("start", value, textIn) ?? this.#first("end", value, textIn);
-    return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is no time`;
+    return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is not a time`;
   }
 
   #lacks(...fields: readonly FieldName[]): string {

@@ -78,9 +78,9 @@ function commonEntry([, , , user, time, request, status, sent]: RegExpExecArray)
 }
 
 function noRequest(text: string): string {
-  return `${JSON.stringify(text.slice(0, 60))} is no request line`;
+  return `${JSON.stringify(text.slice(0, 60))} is not a request line`;
 }
 
 function noTime(text: string): string {
-  return `${JSON.stringify(text.slice(0, 60))} is no time`;
+  return `${JSON.stringify(text.slice(0, 60))} is not a time`;
 }

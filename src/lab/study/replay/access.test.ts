@@ -39,8 +39,8 @@ describe("an entry of an access log", () => {
       });
     }
     expect(textEntry(own.replace('"10.0.0.1:8000"', '"-"'))).toMatchObject({ upstream: undefined });
-    expect(textEntry(own.replace("2026-03-01T12", "yesterday"))).toMatch(/^"yesterday.* is no time$/);
-    expect(textEntry(own.replace("POST /v1/completions HTTP/1.1", "-"))).toBe('"-" is no request line');
+    expect(textEntry(own.replace("2026-03-01T12", "yesterday"))).toMatch(/^"yesterday.* is not a time$/);
+    expect(textEntry(own.replace("POST /v1/completions HTTP/1.1", "-"))).toBe('"-" is not a request line');
   });
 
   it("is read as the Common and the Combined Log Format have it", () => {
@@ -51,7 +51,7 @@ describe("an entry of an access log", () => {
         ...{ bytesSent: 2326, bytesReceived: undefined, tenant: "anna", upstream: undefined },
       });
     expect(textEntry(common.replace("200 2326", "499 -"))).toMatchObject({ status: 499, bytesSent: undefined });
-    expect(textEntry(common.replace("Mar", "Mrz"))).toMatch(/is no time$/);
+    expect(textEntry(common.replace("Mar", "Mrz"))).toMatch(/is not a time$/);
     expect(textEntry("something else")).toMatch(/^neither JSON, nor Envoy's default format, nor the Common/);
   });
 
@@ -102,7 +102,7 @@ describe("an entry of an access log", () => {
     expect(json({ method: "POST", path: "/" })).toMatch(
       /^no start: the line has none of start_time, .*@timestamp.*; name the place of the value with --field start=path$/,
     );
-    expect(json({ method: "POST", path: "/", start_time: "yesterday" })).toBe('no start: "yesterday" is no time');
+    expect(json({ method: "POST", path: "/", start_time: "yesterday" })).toBe('no start: "yesterday" is not a time');
     expect(json({ start_time: AT, path: "/" })).toMatch(/^no method: the line has none of method, .* request,/);
     expect(json({ start_time: AT, method: "POST" })).toMatch(/^no path: /);
     // What every object has is no field.

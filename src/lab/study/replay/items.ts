@@ -119,7 +119,7 @@ function* documentIn(lines: readonly Item[], text: readonly string[]): Generator
   let whole: unknown;
   try {
     // Unreadable lines must not be lost.
-    if (text.includes("")) throw new SyntaxError("a line of it is no text");
+    if (text.includes("")) throw new SyntaxError("one of its lines is not text");
     whole = JSON.parse(text.join("\n"));
   } catch {
     yield* lines;

@@ -123,7 +123,7 @@ describe("readTrace", () => {
     expect(trace.summary).toMatchObject({ rows: 3, requests: 1 });
   });
 
-  it("counts a row that is no text", async () => {
+  it("counts a row that is not a text", async () => {
     const trace = await read(Buffer.concat([Buffer.from(`${mooncake(0)}\n`), Buffer.from([0xff, 0x0a])]));
     expect(unusable(trace)).toEqual([["encoding", 1, 2]]);
   });
@@ -174,7 +174,7 @@ describe("readTrace", () => {
   it.each([
     ["no known format", "hello\n", /is not a known trace: line 1 is "hello"\. There are Mooncake's/],
     ["another CSV", "\n\na,b,c\n1,2,3\n", /line 3 is "a,b,c"/],
-    ["binary", new Uint8Array([0xff, 0xfe, 0x0a]), /line 1 is no text, or far too long/],
+    ["binary", new Uint8Array([0xff, 0xfe, 0x0a]), /line 1 is not text, or far too long/],
     [
       "rows without use",
       `${BURST}\nx,a,1,1,2,x\n1,a,0,0,0,x\n`,

@@ -16,7 +16,7 @@ const metaInfo = new JsonMembers(["prompt_tokens", "completion_tokens", "cached_
  * then `response.usage` (Responses API), then `message.usage` (Anthropic's first event), then `meta_info` (SGLang's own API).
  * `null` counts as absent (epp-protocol 12). It scans the document in place and decodes only the usage.
  *
- * @returns undefined when the document is no valid JSON object or has no usage
+ * @returns undefined when the document is not a valid JSON object or has no usage
  */
 export function usageFromJson(body: Uint8Array): Usage | undefined {
   if (document.read(new JsonScanner(body)) !== undefined) return undefined;

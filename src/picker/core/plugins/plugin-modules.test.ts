@@ -126,7 +126,7 @@ describe("the plugins of a module", () => {
     { plugins: ["- type: queue-scorer"] },
     { plugins: ["- 7", "- { module: 7 }", '- { type: mine, module: "" }'] },
   );
-  it("are not looked for where no module is named; what is no text is left to the schema", () => {
+  it("are not looked for where no module is named; what is not a text is left to the schema", () => {
     expect(none()).toEqual([
       { types: [], warnings: [] },
       { types: [], warnings: [] },

@@ -76,7 +76,7 @@ ${more}schedulingProfiles:
       lruCapacityPerServer: 31250,
     });
     expect(config.warnings[1]).toBe(
-      "c.yaml:5:3: parameters of the prefix cache are deprecated on prefix-cache-scorer; give plugins the entry " +
+      "c.yaml:5:3: parameters of the prefix cache are deprecated on prefix-cache-scorer; add to plugins the entry " +
         '{"type":"approx-prefix-cache-producer","parameters":{"blockSizeTokens":125,"maxPrefixBlocksToMatch":256,' +
         '"lruCapacityPerServer":31250,"maxPrefixTokensToMatch":0}}',
     );

@@ -1,4 +1,3 @@
-import { OUTCOMES, type OutcomeReason } from "../../../base/inference/outcomes.ts";
 import type { EndCause } from "../../exchange/wire.ts";
 
 /** How a request ended, from what its exchange knows. */
@@ -129,9 +128,4 @@ export class Journeys {
     const found = this.#ring[sequence % this.#ring.length];
     return found?.sequence === sequence ? found : undefined;
   }
-}
-
-/** The HTTP status of a refusal. */
-export function statusOf(reason: OutcomeReason): number {
-  return OUTCOMES[reason].status;
 }

@@ -30,7 +30,7 @@ const NOTHING: readonly string[] = [];
 export const dataParallelProfileHandler = defineProfileHandler({
   type: "data-parallel-profile-handler",
   describe:
-    "Deprecated: chooses among the ranks of data-parallel servers by the only profile, and sends every request to one port of the chosen pod, where a sidecar passes it on to the rank in `x-data-parallel-host-port`.",
+    "Deprecated: chooses a rank of data-parallel servers by the only profile. Every request goes to one port of the chosen pod, where a sidecar passes it on to the rank in `x-data-parallel-host-port`.",
   deprecated:
     "leave it out: each rank is an endpoint of its own, and proxies reach it at its port. Keep it with Istio before 1.28.1 and llm-d's sidecar",
   parameters: z.strictObject({

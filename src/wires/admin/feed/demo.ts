@@ -31,7 +31,7 @@ export interface DemoState {
     readonly most: number;
   };
   readonly policy: DemoPolicy;
-  /** The figures of each policy, for the comparison side by side; over the last time that it ran, at most 60 s. */
+  /** The figures of each policy, for the comparison side by side: of the last time that it ran, from its start. */
   readonly policies: readonly DemoPolicyFigures[];
   readonly wave: {
     /** Messages of the wave in the queue, and those that ended. */

@@ -8,7 +8,7 @@ import {
   scoresOf,
 } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS } from "../../../../base/plugin/keys.ts";
-import { mediaItems } from "./media-hash.ts";
+import { MediaHasher } from "./media-hash.ts";
 import { type MediaCaches, mmEmbeddingsCacheProducer, mmEmbeddingsCacheScorer } from "./mm-embeddings-cache.ts";
 
 const ENDPOINTS = [endpointOf(0), endpointOf(1), endpointOf(2)];
@@ -118,7 +118,8 @@ describe("mm-embeddings-cache-producer (scheduling 3.10.5)", () => {
 });
 
 describe("the hash of an item", () => {
-  const hashOf = (url: string) => mediaItems(chat(url))[0]!.hash;
+  const hasher = new MediaHasher(1, 2);
+  const hashOf = (url: string) => hasher.items(chat(url))[0]!.hash;
   const long = (middle: string) => `data:image/png;base64,${"A".repeat(200_000)}${middle}${"B".repeat(200_000)}`;
 
   it("tells long data apart by length and content", () => {

@@ -4,7 +4,7 @@ import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import { defineProducer, defineScorer } from "../../../../base/plugin/define.ts";
 import { MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS } from "../../../../base/plugin/keys.ts";
 import type { ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
-import { type MediaItem, mediaItems } from "./media-hash.ts";
+import { MediaHasher, type MediaItem } from "./media-hash.ts";
 
 /** The size of the embeddings of one item, MiB, that the reference assumes (scheduling 3.10.5). */
 const ITEM_MIB = 2;
@@ -34,9 +34,10 @@ export const mmEmbeddingsCacheProducer = defineProducer({
     cacheSizeInMB: cacheSize().describe("Older name of cacheSizeInMBPerServer, which wins."),
   }),
   produces: [MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS],
-  create: ({ cacheSizeInMBPerServer, cacheSizeInMB }) => {
+  create: ({ cacheSizeInMBPerServer, cacheSizeInMB }, { random }) => {
     const size = cacheSizeInMBPerServer ?? cacheSizeInMB ?? 0;
-    return new MediaCaches(Math.max(1, Math.floor((size > 0 ? size : DEFAULT_MIB) / ITEM_MIB)));
+    const capacity = Math.max(1, Math.floor((size > 0 ? size : DEFAULT_MIB) / ITEM_MIB));
+    return new MediaCaches(capacity, new MediaHasher(random.below(2 ** 32), random.below(2 ** 32)));
   },
 });
 
@@ -52,6 +53,7 @@ export interface MediaLookups {
 
 export class MediaCaches implements Producer {
   readonly #capacity: number;
+  readonly #hasher: MediaHasher;
   /** By slot: hashes in the order of use, the latest last. */
   readonly #caches = new Map<number, { readonly id: string; readonly items: Set<string> }>();
   /** The request of the present decision. */
@@ -62,12 +64,13 @@ export class MediaCaches implements Producer {
   #ratios = new Map<number, number>();
 
   /** @param capacity items for each endpoint, from 1 up */
-  constructor(capacity: number) {
+  constructor(capacity: number, hasher: MediaHasher) {
     this.#capacity = capacity;
+    this.#hasher = hasher;
   }
 
   produce({ request, candidates }: ProduceContext): void {
-    const items = mediaItems(request);
+    const items = this.#hasher.items(request);
     this.#request = request;
     this.#items = items;
     if (items.length === 0) return;

@@ -68,7 +68,7 @@ const filterParameters = z
       .min(0)
       .default(18_000)
       .describe(
-        "Most milliseconds by which an endpoint with the prompt may be slower to the first token than the best other one; above that the filter keeps all. 0 = no limit.",
+        "A limit in milliseconds: if the best endpoint with the prompt is slower to the first token than another one by more, the filter keeps all endpoints. 0 = no limit.",
       ),
     ttftSource: z
       .enum(["prefillThroughput"], {

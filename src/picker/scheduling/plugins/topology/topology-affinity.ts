@@ -36,7 +36,7 @@ function compare({ candidates, peer }: DecisionContext, visit: (candidate: numbe
 export const topologyAffinityFilter = defineFilter({
   type: "topology-affinity-filter",
   describe:
-    "Keeps the endpoints near the one that the first profile chose, such as prefill endpoints near the decode endpoint; all of them if none is near, or if no profile ran before.",
+    "Keeps the endpoints near the choice of the first profile, such as prefill endpoints near the decode endpoint. If none is near, or if no profile ran before, it keeps all.",
   parameters: z.strictObject({
     minAffinity: z
       .enum([...NAMES, ""], { error: `must be one of ${NAMES.join(", ")}` })

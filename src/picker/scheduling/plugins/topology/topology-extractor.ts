@@ -22,8 +22,7 @@ const label = (standard: string) =>
 /** scheduling 1.8 */
 export const topologyExtractor = defineProducer({
   type: "topology-extractor",
-  describe:
-    "Reads from the labels of pods where each endpoint runs: host, rack, zone and region. Kubernetes copies the labels of nodes to pods from release 1.35 on; before that, the pods need labels of their own.",
+  describe: "Reads the place of each endpoint from the labels of its pod: host, rack, zone and region.",
   parameters: z.strictObject({
     hostname: label("kubernetes.io/hostname").describe(
       "Label with the host; the name of the pod's node where it is absent.",

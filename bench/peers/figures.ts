@@ -20,6 +20,8 @@ export interface Cell {
   readonly perCore: number;
   /** The share of its core that the subject used in the closed loop. */
   readonly busy: number;
+  /** Microseconds in which all but one in a hundred answers of the closed loop came; of a stream the first byte. */
+  readonly fullP99: number;
   /** Microseconds of CPU of a request in the open loop. */
   readonly cpu: number;
   /** What the subject adds to an answer in the open loop, microseconds. */
@@ -30,12 +32,28 @@ export interface Cell {
   readonly error: string;
   /** The open loop ended with a queue: its latencies mean nothing. */
   readonly overrun: boolean;
+  /** Resident MiB of the subject after the closed loop. */
+  readonly mib: number;
+  /** Cores that other programs used meanwhile, in the loop in which they used more. */
+  readonly others: number;
 }
 
 /** A run of the client, and the milliseconds of CPU that the subject spent meanwhile. */
 export interface Measured {
   readonly load: Load;
   readonly cpuMs: number;
+  /** Resident MiB of the subject at the end. */
+  readonly mib: number;
+  /** Cores that programs outside of the benchmark used. */
+  readonly others: number;
+}
+
+/** Cores that others may use: above, a cell does not count. */
+export const MOST_OTHERS = 0.2;
+
+/** The cells that count. */
+export function valid(cells: readonly Cell[]): readonly Cell[] {
+  return cells.filter(({ others }) => others <= MOST_OTHERS);
 }
 
 /** Arrivals of so many milliseconds that may wait at the end of an open loop. */
@@ -50,12 +68,15 @@ export function cellOf(closed: Measured, open: Measured): Cell | undefined {
     // A subject that used no tick of CPU time used less than one.
     perCore: (closed.load.done * 1000) / Math.max(10, closed.cpuMs),
     busy: closed.cpuMs / 1000 / closed.load.seconds,
+    fullP99: closed.load.p99,
     cpu: (open.cpuMs * 1000) / load.done,
     p50: load.p50 - load.directP50,
     p99: load.p99 - load.directP99,
     errors: closed.load.errors + load.errors,
     error: closed.load.error || load.error,
     overrun: load.waiting > (arrivals * QUEUE_MS) / 1000,
+    mib: closed.mib,
+    others: Math.max(closed.others, open.others),
   };
 }
 
@@ -72,43 +93,49 @@ export function cpuRatio(first: Measured, second: Measured): number {
   return one! / other!;
 }
 
-/** The median of the rounds' ratios of one figure of two subjects. */
-export function ratio(ours: readonly Cell[], theirs: readonly Cell[], figure: (cell: Cell) => number): number {
-  const rounds = Math.min(ours.length, theirs.length);
-  return median(Array.from({ length: rounds }, (_, round) => figure(ours[round]!) / figure(theirs[round]!)));
-}
-
 /** A core this busy is what limits a closed loop. Below, the rate is that of client and servers. */
 const SATURATED = 0.85;
 
 export const HEADING =
-  "case           subject                  req/s/core  x bare   CPU us  added p50 us  added p99 us  note";
+  "case           subject                  req/s/core  x bare     CPU us (range)       added p50 us  added p99 us  p99 at 64 us   MiB  others  note";
 
-/** One line of the table: medians of the rounds. @param bare the cells of the gateway without features */
-export function line(name: string, subject: string, cells: readonly Cell[], bare: readonly Cell[] | undefined): string {
+/** One line of the table: medians of the rounds that count. @param bare the cells of the gateway without features */
+export function line(name: string, subject: string, all: readonly Cell[], bare: readonly Cell[] | undefined): string {
+  const cells = valid(all);
+  const begin = `${name.padEnd(14)} ${subject.padEnd(24)}`;
+  const dropped = all.length - cells.length;
+  if (cells.length === 0) return `${begin} invalid: others used more than ${MOST_OTHERS} cores in every round`;
   const of = (figure: (cell: Cell) => number): number => median(cells.map(figure));
-  const times = bare === undefined ? "" : ratio(cells, bare, ({ perCore }) => perCore).toFixed(2);
+  const rounded = (width: number, figure: (cell: Cell) => number): string => of(figure).toFixed(0).padStart(width);
+  const base = bare && valid(bare);
+  const times = base === undefined || base.length === 0 ? "" : (of(perCore) / median(base.map(perCore))).toFixed(2);
   const errors = cells.reduce((sum, cell) => sum + cell.errors, 0);
   const busy = of((cell) => cell.busy);
   const notes = [
+    ...(dropped > 0 ? [`${dropped} of ${all.length} rounds invalid`] : []),
     ...(busy < SATURATED ? [`core ${(100 * busy).toFixed(0)} % busy`] : []),
     ...(cells.some(({ overrun }) => overrun) ? ["the open loop overran"] : []),
     ...(errors > 0 ? [`${errors} errors: ${cells.find(({ error }) => error !== "")?.error.slice(0, 80)}`] : []),
   ];
   const columns = [
-    of(({ perCore }) => perCore)
-      .toFixed(0)
-      .padStart(10),
+    rounded(10, perCore),
     times.padStart(7),
-    of(({ cpu }) => cpu)
-      .toFixed(0)
-      .padStart(8),
-    of(({ p50 }) => p50)
-      .toFixed(0)
-      .padStart(13),
-    of(({ p99 }) => p99)
-      .toFixed(0)
-      .padStart(13),
+    `${of(({ cpu }) => cpu).toFixed(0)} (${range(cells, ({ cpu }) => cpu)})`.padStart(20),
+    rounded(15, ({ p50 }) => p50),
+    rounded(13, ({ p99 }) => p99),
+    rounded(13, ({ fullP99 }) => fullP99),
+    rounded(5, ({ mib }) => mib),
+    of(({ others }) => others)
+      .toFixed(2)
+      .padStart(7),
   ];
-  return `${name.padEnd(14)} ${subject.padEnd(24)} ${columns.join(" ")}  ${notes.join("; ")}`.trimEnd();
+  return `${begin} ${columns.join(" ")}  ${notes.join("; ")}`.trimEnd();
+}
+
+const perCore = (cell: Cell): number => cell.perCore;
+
+/** The least and the greatest value. */
+function range(cells: readonly Cell[], figure: (cell: Cell) => number): string {
+  const values = cells.map(figure);
+  return `${Math.min(...values).toFixed(0)} to ${Math.max(...values).toFixed(0)}`;
 }

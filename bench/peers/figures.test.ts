@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Cell, cellOf, cpuRatio, type Load, line, type Measured, median, ratio } from "./figures.ts";
+import { type Cell, cellOf, cpuRatio, type Load, line, type Measured, median } from "./figures.ts";
 
 const NO_LOAD: Load = {
   seconds: 2,
@@ -17,9 +17,14 @@ const NO_LOAD: Load = {
 /** The cell of two loops in which requests ended. */
 const cell = (closed: Measured, open: Measured): Cell => cellOf(closed, open)!;
 
-const measured = (cpuMs: number, load: Partial<Load> = {}): Measured => ({ cpuMs, load: { ...NO_LOAD, ...load } });
+const measured = (cpuMs: number, load: Partial<Load> = {}, others = 0.1): Measured => ({
+  cpuMs,
+  load: { ...NO_LOAD, ...load },
+  mib: 90,
+  others,
+});
 
-describe("figures of bench/proxy.ts", () => {
+describe("figures of bench/peers.ts", () => {
   it("takes the middle value, or the mean of the two in the middle", () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([4, 1, 3, 2])).toBe(2.5);
@@ -36,6 +41,9 @@ describe("figures of bench/proxy.ts", () => {
       errors: 0,
       error: "",
       overrun: false,
+      fullP99: 900,
+      mib: 90,
+      others: 0.1,
     });
   });
 
@@ -55,19 +63,21 @@ describe("figures of bench/proxy.ts", () => {
     expect(cellOf(measured(5), measured(5, { done: 0 }))).toBeUndefined();
   });
 
-  it("compares CPU per request, and cells round by round", () => {
+  it("compares CPU per request", () => {
     expect(cpuRatio(measured(300, { done: 100 }), measured(100, { done: 50 }))).toBe(1.5);
-    const cells = (values: readonly number[]): Cell[] =>
-      values.map((cpu) => ({ ...cell(measured(500), measured(500)), cpu }));
-    expect(ratio(cells([10, 90, 30]), cells([10, 30, 20]), ({ cpu }) => cpu)).toBe(1.5);
   });
 
   it("says of a line when the core was not full, when the open loop overran, and which error came first", () => {
     const good = cell(measured(2000), measured(500));
-    expect(line("1 KB", "nginx", [good], [good])).toMatch(/^1 KB +nginx +500 +1\.00 +500 +200 +500$/);
+    expect(line("1 KB", "nginx", [good], [good])).toMatch(
+      /^1 KB +nginx +500 +1\.00 +500 \(500 to 500\) +200 +500 +900 +90 +0\.10$/,
+    );
     const bad = cell(measured(200, { errors: 1, error: "answer HTTP/1.1 503" }), measured(1, { waiting: 900 }));
     expect(line("1 KB", "nginx", [bad], undefined)).toMatch(
       /core 10 % busy; the open loop overran; 1 errors: answer HTTP\/1\.1 503$/,
     );
+    const disturbed = cell(measured(2000, {}, 0.3), measured(500));
+    expect(line("1 KB", "nginx", [disturbed], undefined)).toMatch(/invalid: others used more than 0\.2 cores/);
+    expect(line("1 KB", "nginx", [disturbed, good], undefined)).toMatch(/1 of 2 rounds invalid$/);
   });
 });

@@ -2,10 +2,11 @@
  * What the gateway costs beside other proxies, in front of the same model servers in the same run: requests per second of one
  * core, CPU time and added latency, at 1 KB and 16 KB of prompt and for streams of 200 chunks.
  *
- *   node bench/proxy.ts [--seconds 1] [--rounds 2] [--match "16 KB"] [--only gateway] [--share 0.5]
- *   node bench/proxy.ts --against ../before/src/commands/main.ts [--rounds 5]
+ *   node bench/peers.ts [--seconds 1] [--rounds 2] [--match "16 KB"] [--only gateway] [--share 0.5]
+ *   node bench/peers.ts --against ../before/src/commands/main.ts [--rounds 5]
+ *   node bench/peers.ts --keep cells.json --rounds 5 --write
  *
- * The subjects: `sluice gateway` with all features off and with all features on (bench/proxy/features.ts), nginx, haproxy,
+ * The subjects: `sluice gateway` with all features off and with all features on (bench/peers/features.ts), nginx, haproxy,
  * sglang-router with its cache-aware policy, and Envoy with `sluice epp`. Where SLUICE_REFERENCE_PICKER names a binary of the
  * reference's picker, Envoy also runs with that. A subject that this machine lacks is a printed line; `node
  * scripts/test-parts.ts bench` installs them. With `--against`, this
@@ -15,21 +16,37 @@
  * loop finds the requests per second of CPU time. Then requests arrive at random at `--share` of the rate of that loop. One arrival in eight
  * goes straight to a server: the added latency is the difference of the two distributions. That of a stream is the time to its
  * first byte; its chunks come every 2 ms. CPU time is that of all processes of a subject, from /proc. Figures are medians of
- * the rounds; `x bare` is the median of the rounds' ratios to the gateway with all features off.
+ * the rounds with ranges; `x bare` is the ratio to the gateway with all features off. `others` is what programs outside of the benchmark used
+ * meanwhile, in cores: with more than 0.2, the case is measured again, and does not count if that does not help. MiB are resident after the closed
+ * loop of 64 connections.
+ *
+ * `--only` takes parts of names of subjects, with commas between them. `--keep` adds the cells to those of earlier runs in that file, so that a long comparison can be made in pieces. `--write` puts the
+ * table between the marks in docs/features.md and README.md.
  *
  * Last, the gateways with all features on and off serve a client each at the same time on the same core, so that whatever else
  * happens on the machine slows both: all features may cost at most 1.25 times the CPU time. `--only features` does only that.
  */
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { PartMissing } from "../scripts/test-parts.ts";
-import { readTree, spent } from "./proxy/cpu.ts";
-import { featuresOf, gatewayHelp } from "./proxy/features.ts";
-import { type Cell, cellOf, cpuRatio, HEADING, type Load, line, type Measured, median } from "./proxy/figures.ts";
+import { readTree, spent } from "./peers/cpu.ts";
+import { featuresOf, gatewayHelp } from "./peers/features.ts";
+import {
+  type Cell,
+  cellOf,
+  cpuRatio,
+  HEADING,
+  type Load,
+  line,
+  type Measured,
+  MOST_OTHERS,
+  median,
+} from "./peers/figures.ts";
+import { readBusyMs } from "./peers/others.ts";
 import {
   gateway,
   REFERENCE_PICKER,
@@ -39,7 +56,8 @@ import {
   type Subject,
   startServers,
   stop,
-} from "./proxy/subjects.ts";
+} from "./peers/subjects.ts";
+import { between, peersTable, type Results } from "./peers/table.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
@@ -50,6 +68,8 @@ const { values } = parseArgs({
     only: { type: "string", default: "" },
     share: { type: "string", default: "0.5" },
     against: { type: "string" },
+    keep: { type: "string" },
+    write: { type: "boolean", default: false },
   },
 });
 const number = (name: "seconds" | "rounds" | "share", least: number, most: number): number => {
@@ -73,8 +93,8 @@ interface Case {
 }
 
 const ALL_CASES: readonly Case[] = [
-  { name: "1 KB", args: ["--body", "1024"], connections: [32, 128], warmup: 0.4, times: 1 },
-  { name: "16 KB", args: ["--body", "16384"], connections: [32, 128], warmup: 0.4, times: 1 },
+  { name: "1 KB", args: ["--body", "1024"], connections: [64, 128], warmup: 0.4, times: 1 },
+  { name: "16 KB", args: ["--body", "16384"], connections: [64, 128], warmup: 0.4, times: 1 },
   { name: "200 chunks", args: ["--body", "1024", "--stream"], connections: [64, 512], warmup: 0.8, times: 2 },
 ];
 const cases = ALL_CASES.filter(({ name }) => name.includes(values.match));
@@ -88,6 +108,16 @@ const WARMUP = 1.5;
 /** A loop in which no request ends is tried again, twice and then four times as long. */
 const MOST_LONGER = 2;
 const BARE = "sluice gateway, bare";
+/** The rival that does the same job. */
+const BESIDE = "sglang-router";
+
+function residentMib(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}
 
 /** The client and the servers, built into .cache/. */
 function build(): string {
@@ -105,18 +135,34 @@ async function load(client: string, running: Running, args: readonly string[]): 
   const child = spawn("taskset", ["-c", "1", client, ...target], { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
   const roots = running.processes.map(({ pid }) => pid);
-  let before = new Map<number, number>() as ReadonlyMap<number, number>;
+  const reading = () => ({ of: readTree(roots), own: readTree([process.pid]), busy: readBusyMs() });
+  let before = reading();
   let measured: Measured | undefined;
   for await (const text of createInterface({ input: child.stdout })) {
-    const now = readTree(roots);
+    const now = reading();
     if (text === "begin") before = now;
-    else measured = { load: JSON.parse(text) as Load, cpuMs: spent(before, now) };
+    else {
+      const load = JSON.parse(text) as Load;
+      const others = now.busy - before.busy - spent(before.own, now.own);
+      measured = {
+        load,
+        cpuMs: spent(before.of, now.of),
+        mib: [...now.of.keys()].reduce((sum, pid) => sum + residentMib(pid), 0),
+        others: Math.max(0, others / 1000 / load.seconds),
+      };
+    }
   }
   if ((await ended) !== 0 || measured === undefined) throw new Error("the client of bench/proxy-load failed");
   return measured;
 }
 
-async function measure(client: string, running: Running, rig: Rig, one: Case, longer = 1): Promise<Cell> {
+/** Measures a case. A cell during which other programs used the machine is measured once more. */
+async function measure(client: string, running: Running, rig: Rig, one: Case): Promise<Cell> {
+  const cell = await measureOnce(client, running, rig, one);
+  return cell.others <= MOST_OTHERS ? cell : measureOnce(client, running, rig, one);
+}
+
+async function measureOnce(client: string, running: Running, rig: Rig, one: Case, longer = 1): Promise<Cell> {
   const { args, connections, warmup, times } = one;
   const time = ["--seconds", String(seconds * times * longer), "--warmup", String(warmup * longer), ...args];
   const closed = await load(client, running, [...time, "--connections", String(connections[0])]);
@@ -126,7 +172,7 @@ async function measure(client: string, running: Running, rig: Rig, one: Case, lo
   if (cell !== undefined) return cell;
   // Another program had the machine, or the subject is slow.
   if (longer > MOST_LONGER) throw new Error(`no request ended: ${closed.load.error || "give more --seconds"}`);
-  return measure(client, running, rig, one, longer * 2);
+  return measureOnce(client, running, rig, one, longer * 2);
 }
 
 /** Two gateways that are measured side by side, and the most CPU time that the first may take of that of the second. */
@@ -157,7 +203,7 @@ function planned(main: readonly string[]): Plan {
   const pair: Pair = { what: "all features on / off", gateways: [featured, bare], limit: 1.25 };
   if ("features".includes(values.only) && values.only !== "") return { subjects: [], pair };
   const all = [bare, featured, ...rivals()];
-  const subjects = all.filter(({ name }) => name.includes(values.only));
+  const subjects = all.filter(({ name }) => values.only.split(",").some((part) => name.includes(part)));
   if (subjects.length === 0)
     throw new Error(
       `--only "${values.only}" names no subject; there are features; ${all.map(({ name }) => name).join("; ")}`,
@@ -208,6 +254,21 @@ async function round(client: string, rig: Rig, subject: Subject): Promise<readon
   }
 }
 
+/** The cells of earlier runs, by subject and case. */
+function kept(): Record<string, Record<string, Cell[]>> {
+  const { keep } = values;
+  return keep !== undefined && existsSync(keep) ? JSON.parse(readFileSync(keep, "utf8")) : {};
+}
+
+/** Writes the tables of the documentation. */
+function writeTables(results: Results): void {
+  const names = ALL_CASES.map(({ name }) => name);
+  for (const file of [join(root, "docs", "features.md"), join(root, "README.md")]) {
+    const table = peersTable(results, names, BESIDE);
+    writeFileSync(file, between(readFileSync(file, "utf8"), "peers", `\n${table}\n`));
+  }
+}
+
 async function main(): Promise<number> {
   const programs = build();
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
@@ -233,7 +294,12 @@ async function main(): Promise<number> {
 
   const { subjects, pair } = planned(rig.main);
   const missing = new Set<Subject>();
-  const cells = new Map<Subject, Cell[][]>(subjects.map((subject) => [subject, cases.map(() => [])]));
+  const results = kept();
+  const cellsOf = ({ name }: Subject, index: number): Cell[] => {
+    results[name] ??= {};
+    results[name][cases[index]!.name] ??= [];
+    return results[name][cases[index]!.name]!;
+  };
   const ratios: number[][] = cases.map(() => []);
   for (let at = 0; at < rounds; at++) {
     // Each round begins with another subject, so that none is always first.
@@ -242,7 +308,8 @@ async function main(): Promise<number> {
       if (missing.has(subject)) continue;
       const found = await round(client, rig, subject);
       if (found === undefined) missing.add(subject);
-      else for (const [index, cell] of found.entries()) cells.get(subject)![index]!.push(cell);
+      else for (const [index, cell] of found.entries()) cellsOf(subject, index).push(cell);
+      if (values.keep !== undefined) writeFileSync(values.keep, JSON.stringify(results));
     }
     if (pair === undefined) continue;
     for (const [index, one] of (await sideBySide(client, rig, pair)).entries()) ratios[index]!.push(one);
@@ -253,7 +320,8 @@ async function main(): Promise<number> {
   for (const [index, { name }] of cases.entries())
     for (const subject of subjects)
       if (!missing.has(subject))
-        console.log(line(name, subject.name, cells.get(subject)![index]!, bare && cells.get(bare)![index]));
+        console.log(line(name, subject.name, cellsOf(subject, index), bare && cellsOf(bare, index)));
+  if (values.write) writeTables(results);
   if (pair === undefined) return 0;
   console.log(`\nCPU of a request, side by side, ${pair.what}`);
   let failed = 0;

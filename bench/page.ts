@@ -1,0 +1,157 @@
+/**
+ * What open pages cost the serving process: CPU at 500 and 2,000 requests a second and 1,000 endpoints, with 0, 1 and 4 pages.
+ *
+ *   node bench/page.ts
+ *
+ * The requests go through real exchanges of one core in this process, without sockets, so the cost of a page stands out. The
+ * pages are streams of all topics, read by a child process. CPU is this process's own (user and system). Takes about 60 s.
+ * Ends with PASS or FAIL: each open page takes at most 1 % of a core, or at most 10 % of what the requests take in this run.
+ */
+import { fork } from "node:child_process";
+import { delay } from "../src/base/clock/clock.ts";
+import { freshRandom } from "../src/base/clock/random.ts";
+import { realClock } from "../src/base/clock/real.ts";
+import { UNKNOWN_METRICS } from "../src/base/inference/endpoint.ts";
+import { HeaderList } from "../src/base/inference/headers.ts";
+import { silentLogger } from "../src/base/telemetry/logger.ts";
+import { loadConfig } from "../src/picker/config/load.ts";
+import { InferenceCore } from "../src/picker/core/inference-core.ts";
+import { PLUGIN_REGISTRY } from "../src/picker/core/plugins/plugins.ts";
+import { objectivesFromFlags } from "../src/pool/resources/objectives.ts";
+import { viewsOf } from "../src/wires/admin/core-views.ts";
+import { coreFeed } from "../src/wires/admin/page/core-feed.ts";
+import { startAdmin } from "../src/wires/admin/server.ts";
+
+const ENDPOINTS = 1000;
+const RATES = [500, 2000];
+const PAGES = [0, 1, 4];
+const ROUNDS = 2;
+const SECONDS = 4;
+const STEP_MS = 10;
+const AIM = 0.01;
+const RATIO_AIM = 0.1;
+const TOPICS = "overview,events,endpoints,decisions,queues";
+
+/** The child: opens as many streams as it is told, and reads them. */
+async function readPages(url: string): Promise<void> {
+  let open: AbortController[] = [];
+  process.on("message", (count: number) => {
+    for (const one of open) one.abort();
+    open = Array.from({ length: count }, () => new AbortController());
+    for (const { signal } of open)
+      void fetch(url, { signal })
+        .then(async ({ body }) => {
+          for await (const _chunk of body!);
+        })
+        .catch(() => undefined);
+  });
+  process.on("disconnect", () => process.exit());
+}
+
+function makeCore(): InferenceCore {
+  const core = new InferenceCore({
+    ...{ clock: realClock, random: freshRandom(), config: loadConfig(undefined, PLUGIN_REGISTRY), log: silentLogger },
+    models: { objectives: objectivesFromFlags([]) },
+    ...{ staleness: 1e9, ignoreSubset: false, retries: true },
+  });
+  for (let n = 0; n < ENDPOINTS; n++) {
+    const endpoint = core.endpoints.upsert({
+      ...{ namespace: "default", name: `server-${n}`, address: `10.0.${n >> 8}.${n & 255}`, port: 8000, rank: 0 },
+      labels: { zone: `z${n % 3}` },
+    })!;
+    const figures = { waiting: n % 5, running: n % 30, kvUsage: (n % 100) / 100, scrapedAt: realClock.now() };
+    endpoint.metrics = { ...UNKNOWN_METRICS, ...figures };
+  }
+  return core;
+}
+
+const HEADERS = HeaderList.of([
+  [":method", "POST"],
+  [":path", "/v1/chat/completions"],
+]);
+const ANSWER = HeaderList.of([["content-type", "text/event-stream"]]);
+const FIRST = Buffer.from('data: {"choices":[{"delta":{"content":"x"}}]}\n\n');
+const LAST = Buffer.from(
+  'data: {"choices":[],"usage":{"prompt_tokens":300,"completion_tokens":40}}\n\ndata: [DONE]\n\n',
+);
+
+/** One request with its whole answer. */
+function request(core: InferenceCore, n: number): void {
+  const exchange = core.openExchange({ pauseRequest() {}, resumeRequest() {}, evict() {} });
+  const content = `${"You are helpful. ".repeat(60)}${n % 64} question ${n}`;
+  const body = Buffer.from(JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content }] }));
+  exchange.requestHeaders(HEADERS, false);
+  void exchange.requestBody(body, true);
+  exchange.releaseBody();
+  exchange.responseHeaders(200, ANSWER, false);
+  exchange.responseBody(FIRST, false);
+  exchange.responseBody(LAST, true);
+}
+
+/** Share of a core that this process takes with this traffic. */
+async function coresOf(core: InferenceCore, rate: number, seconds: number): Promise<number> {
+  const begin = realClock.now();
+  const before = process.cpuUsage();
+  let sent = 0;
+  for (;;) {
+    const passed = realClock.now() - begin;
+    if (passed >= seconds * 1000) break;
+    for (const due = Math.floor((passed / 1000) * rate); sent < due; sent++) request(core, sent);
+    await delay(realClock, STEP_MS);
+  }
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000 / (realClock.now() - begin);
+}
+
+const percent = (share: number): string => `${(share * 100).toFixed(2)} %`;
+const best = (values: readonly number[]): number => Math.min(...values);
+
+async function main(): Promise<void> {
+  const core = makeCore();
+  const views = viewsOf(core, "bench", () => undefined);
+  const { source, stop } = coreFeed(core, {
+    ...{ kind: "gateway", name: "bench", phase: () => "serving", unready: () => undefined, settings: () => [] },
+    find: views.find,
+  });
+  const admin = await startAdmin({
+    ...{ host: "127.0.0.1", port: 0, clock: realClock, views, feed: source },
+    authorize: () => undefined,
+  });
+  const child = fork(import.meta.filename, [`http://127.0.0.1:${admin.port}/debug/feed/stream?topics=${TOPICS}`]);
+  console.log(
+    `${ENDPOINTS} endpoints; rings of ${(core.watch.bytes / 1e6).toFixed(1)} MB; ${SECONDS} s each, best of ${ROUNDS}`,
+  );
+  let passed = true;
+  // Until the code is compiled.
+  child.send(1);
+  await coresOf(core, 2000, 6);
+  for (const rate of RATES) {
+    const found = new Map<number, number[]>(PAGES.map((pages) => [pages, []]));
+    for (let round = 0; round < ROUNDS; round++)
+      for (const pages of PAGES) {
+        child.send(pages);
+        await coresOf(core, rate, 1);
+        found.get(pages)!.push(await coresOf(core, rate, SECONDS));
+      }
+    const base = best(found.get(0)!);
+    for (const pages of PAGES) {
+      const cores = best(found.get(pages)!);
+      const each = pages === 0 ? 0 : (cores - base) / pages;
+      const ratio = each / base;
+      const line = `${rate} requests/s, ${pages} pages: ${percent(cores)} of a core`;
+      console.log(
+        pages === 0 ? line : `${line}; each page ${percent(each)} of a core, ${percent(ratio)} of the traffic's`,
+      );
+      if (each > AIM && ratio > RATIO_AIM) passed = false;
+    }
+  }
+  child.disconnect();
+  stop();
+  await admin.close();
+  await core.close();
+  console.log(passed ? "PASS" : "FAIL");
+  process.exitCode = passed ? 0 : 1;
+}
+
+const [url] = process.argv.slice(2);
+await (url === undefined ? main() : readPages(url));

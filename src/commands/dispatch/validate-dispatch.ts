@@ -1,0 +1,153 @@
+import { checkGates } from "../../async/dispatch/config/check-gates.ts";
+import { type ConfigDocument, Findings, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
+import { type DispatchFile, dispatchFileOf } from "../../async/dispatch/config/dispatch-file.ts";
+import { readParts, readPools } from "../../async/dispatch/config/options.ts";
+import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
+import { readTlsFiles } from "../../async/dispatch/send/client-tls.ts";
+import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import type { Document } from "../../base/document/document.ts";
+import { counted } from "../../base/document/words.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { gateCheckOf, parseDispatchFlags } from "./dispatch-flags.ts";
+import { DispatchSettings, FILE_FLAGS, fileSchemas } from "./dispatch-settings.ts";
+
+/** What a check of a file for `sluice dispatch` found. */
+export interface DispatchVerdict {
+  /** The contents in one line; undefined when there is a fault. */
+  readonly summary: string | undefined;
+  readonly error: Pick<SluiceError, "code" | "message"> | undefined;
+  readonly warnings: readonly string[];
+}
+
+/** A file of `sluice dispatch`, or one of the reference's files. */
+type DispatchContent = "dispatch" | "transport" | "pools" | "merge" | "transforms";
+
+const SECTIONS = ["transport-config", "pool-config", "request-merge-policy-config", "transform-config"];
+
+/** What the content of a file is; undefined = nothing that `sluice dispatch` reads. */
+export function dispatchContentOf(value: unknown): DispatchContent | undefined {
+  if (Array.isArray(value)) {
+    const isPool = (entry: unknown) => typeof entry === "object" && entry !== null && "workers" in entry;
+    return value.length > 0 && value.every(isPool) ? "pools" : undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  const keys = Object.keys(value);
+  const has = (...names: readonly string[]): boolean => names.some((name) => keys.includes(name));
+  if (has("transport", ...SECTIONS, ...SECTIONS.map((name) => `${name}-file`))) return "dispatch";
+  if (has("requestTransforms")) return "transforms";
+  const entries = (value as { queues?: unknown; topics?: unknown }).queues ?? (value as { topics?: unknown }).topics;
+  if (Array.isArray(entries)) return "transport";
+  const { type } = value as { type?: unknown };
+  if (type === "random-robin" || type === "tier-priority") return "merge";
+  return keys.length > 0 && keys.every((key) => FILE_FLAGS.some(({ name }) => name === key)) ? "dispatch" : undefined;
+}
+
+/**
+ * Checks a dispatch.yaml with the files that it names, or one of the reference's files, and reports the faults of all parts
+ * together, each with its place. It connects to nothing. It leaves out what only the environment of a start can say.
+ * @param folder base of the relative paths in the document
+ */
+export async function validateDispatch(document: Document, folder: string): Promise<DispatchVerdict> {
+  const whole: ConfigDocument = { ...document, folder };
+  const findings = new Findings();
+  const errors: Pick<SluiceError, "code" | "message">[] = [];
+  const attempt = async <T>(read: () => T | Promise<T>): Promise<T | undefined> => {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error;
+      errors.push({ code: error.code, message: error.message });
+      return undefined;
+    }
+  };
+  const content = dispatchContentOf(document.value) ?? "dispatch";
+  const file = await dispatchFileOf(content === "dispatch" ? whole : NOTHING, fileSchemas(), findings);
+  const settings = DispatchSettings.ofFile(parseDispatchFlags([], {}), file);
+  if (content === "dispatch") await attempt(() => settings.validate());
+  const plugins = await attempt(async () => (await import("./start.ts")).loadDispatchPlugins(file.plugins, realClock));
+  const gates = gateCheckOf(settings, plugins && { definitions: plugins.gates, sources: plugins.sources });
+  const random = new SeededRandom(1);
+  const part = (name: DispatchContent, flag: PathFlag, section: Parameters<DispatchFile["section"]>[0]) =>
+    content === name ? whole : attempt(() => documentOf(settings, flag, section));
+  const pools = await part("pools", "pool-config-file", "pool-config");
+  const transport = await part("transport", "transport-config-file", "transport-config");
+  const parts: string[] = [];
+  if (transport !== undefined) {
+    const name = content === "transport" ? transportFor(transport.value) : file.transport;
+    if (name === undefined) {
+      if ((document.value as { transport?: unknown }).transport === undefined)
+        findings.refuse(
+          whole,
+          [],
+          `has the configuration of a transport and no \`transport\`; write one of ${TRANSPORTS.join(", ")}`,
+        );
+    } else {
+      const read = await readParts(
+        { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: "later", gated: true },
+        findings,
+      );
+      if (read.transport !== undefined) {
+        const as = content === "transport" && transport.value !== undefined ? `transport, read as ${name}` : name;
+        parts.push(`${as}: ${counted(read.transport.queues.length, "queue")}`);
+      }
+      if (pools !== undefined) parts.push(counted(read.pools.length, "worker pool"));
+    }
+  } else if (content === "dispatch") findings.refuse(whole, [], "has no transport-config, and names no file with one");
+  if (content === "pools" && pools !== undefined) {
+    const read = readPools(pools, findings);
+    checkGates(pools, [], gates, findings);
+    parts.push(counted(read.length, "worker pool"));
+  }
+  const merge = await part("merge", "request-merge-policy-config-file", "request-merge-policy-config");
+  if (merge !== undefined && (await attempt(() => mergePolicy(merge, random))) !== undefined)
+    parts.push("merge policy");
+  const transforms = await part("transforms", "transform-config-file", "transform-config");
+  if (transforms !== undefined && (await attempt(() => requestTransforms(transforms, random))) !== undefined)
+    parts.push("transforms");
+  const tls = {
+    ca: settings.pathOf("tls-ca-cert"),
+    cert: settings.pathOf("tls-cert"),
+    key: settings.pathOf("tls-key"),
+  };
+  await readTlsFiles(tls, (which, problem) =>
+    findings.refuse(whole, [which === "ca" ? "tls-ca-cert" : `tls-${which}`], problem),
+  );
+  await attempt(() => findings.throwIfAny("dispatch configuration"));
+  const warnings = [...settings.warnings, ...findings.warnings];
+  if (errors.length === 0) return { summary: parts.join("; "), error: undefined, warnings };
+  // The places come first, then what concerns a whole part.
+  const [last, ...first] = [errors.at(-1)!, ...errors.slice(0, -1)];
+  const message = [last, ...first].map((error) => error.message).join("\n");
+  return { summary: undefined, error: { code: last.code, message }, warnings };
+}
+
+type PathFlag = Parameters<DispatchSettings["document"]>[0];
+
+/** A document without content, for files that are no dispatch.yaml. */
+const NOTHING: ConfigDocument = {
+  file: "",
+  folder: ".",
+  value: {},
+  positionOf: () => ({ file: "", line: 1, column: 1 }),
+};
+
+async function documentOf(
+  settings: DispatchSettings,
+  flag: PathFlag,
+  section: Parameters<DispatchFile["section"]>[0],
+): Promise<ConfigDocument | undefined> {
+  const inline = settings.file?.section(section);
+  const path = settings.pathOf(flag);
+  if (inline !== undefined && path !== undefined) return settings.document(flag, section);
+  return inline ?? (path === undefined ? undefined : readConfigDocument(path));
+}
+
+/** The transport of a file of the reference, by its content. Both of Redis look alike; the one that keeps messages counts. */
+function transportFor(value: unknown): TransportName {
+  const keys = Object.keys(value as object);
+  if (keys.includes("topics") || keys.includes("project_id")) return "gcp-pubsub";
+  return keys.includes("path") ? "sqlite" : "redis-sortedset";
+}

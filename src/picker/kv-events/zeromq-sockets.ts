@@ -1,4 +1,3 @@
-import { createRequire } from "node:module";
 import type * as ZeroMq from "zeromq";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import {
@@ -29,7 +28,7 @@ const SEND_TIMEOUT_MS = 5_000;
  * @throws SluiceError KV_EVENTS_CLIENT_MISSING
  */
 export function zeroMqSockets(
-  load: () => typeof ZeroMq = () => createRequire(import.meta.url)("zeromq"),
+  load: () => typeof ZeroMq = () => process.getBuiltinModule("node:module").createRequire(import.meta.url)("zeromq"),
 ): EventSockets {
   try {
     return new ZeroMqSockets(load());

@@ -56,6 +56,28 @@ describe("EventIndex", () => {
     expect(index.blocks).toBe(1);
   });
 
+  it("a block that is announced twice stays until it is taken back twice", () => {
+    const index = made();
+    expect([add(index, 0, 1), add(index, 0, 1)]).toEqual([true, false]);
+    expect(index.remove(0, 0, 0, 1, 1)).toBe("kept");
+    expect(matched(index, [1], [0])).toEqual([1]);
+    expect(index.remove(0, 0, 0, 1, 1)).toBe("removed");
+    expect(index.remove(0, 0, 0, 1, 1)).toBe("unknown");
+    expect(matched(index, [1], [0])).toEqual([0]);
+  });
+
+  it("an engine that starts again and again needs no more lanes", () => {
+    const index = made();
+    add(index, 0, 0);
+    const before = index.bytes;
+    for (let life = 0; life < 500; life++) {
+      index.clear(0);
+      while (index.sweep(10)) {}
+      add(index, 0, 0);
+    }
+    expect(index.bytes).toBe(before);
+  });
+
   it("a rank that is cleared leaves the other rank of the endpoint", () => {
     const index = made();
     for (const n of [0, 1, 2]) add(index, 0, n, 0);

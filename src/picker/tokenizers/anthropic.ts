@@ -45,7 +45,7 @@ function addMessage(message: Json, to: Json[]): void {
   const calls: Json[] = [];
   let reasoning: string | undefined;
   for (const block of content) {
-    if (!isObject(block)) throw new RequestUnusable("a block of a message is no object");
+    if (!isObject(block)) throw new RequestUnusable("a block of a message is not an object");
     if (block["type"] === "text" && block["text"] !== "") parts.push({ type: "text", text: block["text"] });
     else if (block["type"] === "image" && isObject(block["source"])) parts.push(IMAGE);
     else if (block["type"] === "thinking" && typeof block["thinking"] === "string")
@@ -89,7 +89,7 @@ function toolsOf(tools: unknown): Json[] | undefined {
   if (tools === undefined || tools === null) return undefined;
   if (!Array.isArray(tools)) throw new RequestUnusable("tools are no list");
   return tools.map((tool) => {
-    if (!isObject(tool)) throw new RequestUnusable("a tool is no object");
+    if (!isObject(tool)) throw new RequestUnusable("a tool is not an object");
     const { name, description = null, input_schema: schema, defer_loading: defer } = tool;
     const parameters = isObject(schema)
       ? "type" in schema

@@ -16,7 +16,7 @@ const MAX_TOKEN = 2 ** 32 - 1;
  * @throws RequestUnusable
  */
 export function promptsOf(api: TokenizedApi, body: unknown, tokenizer: ModelTokenizer): (readonly number[])[] {
-  if (!isObject(body)) throw new RequestUnusable("the body is no object");
+  if (!isObject(body)) throw new RequestUnusable("the body is not an object");
   if (body["truncate_prompt_tokens"] !== undefined && body["truncate_prompt_tokens"] !== null)
     throw new RequestUnusable("the request asks the engine to cut its prompt");
   if (api === "completions") return completionPrompts(body, tokenizer);

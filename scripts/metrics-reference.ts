@@ -21,7 +21,7 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   [
     "KV-cache events",
-    "What engines announce. Shown for a precise-prefix-cache-producer with `enableMetrics` only.",
+    "The KV-cache blocks that engines announce. Shown for a precise-prefix-cache-producer with `enableMetrics` only.",
     KV_METRICS,
   ],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],

@@ -79,7 +79,8 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
         )}
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus */}
-      <section class="scroll" tabIndex={0} aria-label="Candidates with their scores">
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form */}
+      <div class="scroll" role="group" tabIndex={0} aria-label="Candidates with their scores">
         <table class="candidates">
           <thead>
             <tr>
@@ -149,7 +150,7 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
             ))}
           </tbody>
         </table>
-      </section>
+      </div>
     </Panel>
   );
 }

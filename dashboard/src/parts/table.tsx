@@ -54,8 +54,9 @@ export function Table<Row>(props: TableProps<Row>) {
     ? Math.min(sorted.length, Math.ceil((view.top + view.height) / view.row) + OVERSCAN)
     : sorted.length;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
-    <section class={isLong ? "scroll tall" : "scroll"} ref={box} aria-label={label} tabIndex={0}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard only when it takes the focus
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form
+    <div class={isLong ? "scroll tall" : "scroll"} ref={box} role="group" aria-label={label} tabIndex={0}>
       <table aria-rowcount={isLong ? rows.length + 1 : undefined}>
         {caption !== undefined && <caption>{caption}</caption>}
         <thead>
@@ -101,7 +102,7 @@ export function Table<Row>(props: TableProps<Row>) {
           {last < sorted.length && <Spacer key="beneath" height={(sorted.length - last) * view.row} />}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 

@@ -2,7 +2,7 @@ import { columns } from "../../base/process/screen.ts";
 import type { EndpointsFeed } from "../../wires/admin/feed/endpoints.ts";
 import type { FigureName, Overview, Quantiles, WindowFigures } from "../../wires/admin/feed/overview.ts";
 import type { QueuesFeed } from "../../wires/admin/feed/queues.ts";
-import type { Look } from "./start.ts";
+import type { Look } from "./look.ts";
 
 /** Events at the end of a picture. */
 const EVENTS = 4;

@@ -8,6 +8,7 @@ import type { Overview } from "../../wires/admin/feed/overview.ts";
 import type { QueuesFeed } from "../../wires/admin/feed/queues.ts";
 import { type AdminAccess, askAdmin } from "../common/admin-client.ts";
 import type { Output } from "../common/command.ts";
+import type { Look } from "./look.ts";
 import { pictureOf, summaryOf } from "./picture.ts";
 
 /** Seconds that a picture describes. */
@@ -22,15 +23,6 @@ interface TopOptions {
   readonly once: boolean;
   readonly json: boolean;
   readonly output: Output;
-}
-
-/** What one look at a process found. */
-export interface Look {
-  readonly hello: FeedHello;
-  readonly overview: Overview;
-  /** Null where the process has none. */
-  readonly endpoints: EndpointsFeed | null;
-  readonly queues: QueuesFeed;
 }
 
 /**

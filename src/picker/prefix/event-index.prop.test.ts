@@ -22,7 +22,12 @@ type Step =
   | { kind: "match"; keys: number[] };
 
 const place = { slot: fc.nat(SLOTS - 1), source: fc.nat(SOURCES - 1) };
-const announcement = { ...place, tier: fc.nat(5).map((n) => (n < 3 ? 0 : n - 3)), block: fc.nat(11), key: fc.nat(KEYS - 1) };
+const announcement = {
+  ...place,
+  tier: fc.nat(5).map((n) => (n < 3 ? 0 : n - 3)),
+  block: fc.nat(11),
+  key: fc.nat(KEYS - 1),
+};
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant("add" as const), ...announcement }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("remove" as const), ...announcement }) },

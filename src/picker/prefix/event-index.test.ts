@@ -84,7 +84,13 @@ describe("EventIndex", () => {
       if (random.below(2) === 0) index.add(0, 0, 0, hash, 1, random.below(40), 5);
       else index.remove(0, 0, 0, hash, 1);
     }
-    expect(matched(index, Array.from({ length: 50 }, (_, n) => n), [0, 1])).toEqual([0, 50]);
+    expect(
+      matched(
+        index,
+        Array.from({ length: 50 }, (_, n) => n),
+        [0, 1],
+      ),
+    ).toEqual([0, 50]);
     index.clear(0);
     while (index.sweep(7)) {}
     expect(index.size).toBe(50);

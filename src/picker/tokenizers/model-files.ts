@@ -60,7 +60,7 @@ function jsonIn(path: string): Json | undefined {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new Error(`${path} is not valid JSON`);
+    throw new Error(`${path} is not JSON`);
   }
   if (!isObject(value)) throw new Error(`${path} holds no object`);
   return value;

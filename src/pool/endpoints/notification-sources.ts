@@ -19,14 +19,16 @@ export const k8sNotificationSource = defineDataSource({
   payload: "pods",
   parameters: z.strictObject({
     group: z
-      .literal("", { error: "is no group that Sluice watches for plugins; only pods are: leave group empty" })
+      .literal("", {
+        error: "names a group that Sluice does not watch for plugins; only pods are watched: leave group empty",
+      })
       .default("")
       .describe("API group; only the empty one, that of pods."),
     version: z
-      .literal("v1", { error: "is no version that Sluice watches for plugins; write v1" })
+      .literal("v1", { error: "names a version that Sluice does not watch for plugins; write v1" })
       .describe("API version; only `v1`."),
     kind: z
-      .literal("Pod", { error: "is no kind that Sluice watches for plugins; only Pod is" })
+      .literal("Pod", { error: "names a kind that Sluice does not watch for plugins; only Pod is watched" })
       .describe("Kind of the objects; only `Pod`."),
   }),
   create: () => ({ notifies: "pods" }),

@@ -73,6 +73,7 @@ describe("dcgm-extractor (scheduling 1.8)", () => {
     expect(utilization(TWO_PODS, "b-rank-3", 3)).toBe(0.1);
     expect(utilization(TWO_PODS, "b")).toBe(0.1);
     expect(utilization(TWO_PODS, "c")).toBeUndefined();
+    expect(utilization("DCGM_FI_DEV_GPU_UTIL 90\nDCGM_FI_DEV_GPU_UTIL 40\n", "a")).toBe(0.9);
   });
 
   it("takes samples without a pod for its own, as an exporter in the pod writes them", () => {

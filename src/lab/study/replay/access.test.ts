@@ -51,7 +51,7 @@ describe("an entry of an access log", () => {
         ...{ bytesSent: 2326, bytesReceived: undefined, tenant: "anna", upstream: undefined },
       });
     expect(textEntry(common.replace("200 2326", "499 -"))).toMatchObject({ status: 499, bytesSent: undefined });
-    expect(textEntry(common.replace("Mar", "Mrz"))).toMatch(/is no time$/);
+    expect(textEntry(common.replace("Mar", "Mrz"))).toMatch(/is not a time$/);
     expect(textEntry("something else")).toMatch(/^neither JSON, nor Envoy's default format, nor the Common/);
   });
 

@@ -174,7 +174,7 @@ describe("readTrace", () => {
   it.each([
     ["no known format", "hello\n", /is not a known trace: line 1 is "hello"\. There are Mooncake's/],
     ["another CSV", "\n\na,b,c\n1,2,3\n", /line 3 is "a,b,c"/],
-    ["binary", new Uint8Array([0xff, 0xfe, 0x0a]), /line 1 is not a text file, or its lines are far too long/],
+    ["binary", new Uint8Array([0xff, 0xfe, 0x0a]), /line 1 is not text, or far too long/],
     [
       "rows without use",
       `${BURST}\nx,a,1,1,2,x\n1,a,0,0,0,x\n`,

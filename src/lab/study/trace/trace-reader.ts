@@ -213,7 +213,7 @@ class Reading {
   #unknown(line: number, text: string | undefined): SluiceError {
     const shown =
       text === undefined
-        ? "not a text file, or its lines are far too long"
+        ? "not text, or far too long"
         : JSON.stringify(text.slice(0, MAX_REPEATED));
     return new SluiceError(
       "TRACE_INPUT",

@@ -126,6 +126,18 @@ it("bounds causes, journeys and histories", () => {
   expect(core.watch.bytes - before).toBeLessThan(2048 * 3000);
 });
 
+it("follows a wall clock that jumps ahead, and never one that falls", () => {
+  const before = core.watch.second();
+  clock.set(-5_000_000);
+  core.watch.align();
+  expect(core.watch.second()).toBe(before);
+  clock.set(8_600_000);
+  core.watch.align();
+  expect(core.watch.second()).toBe(Math.floor(clock.wall() / 1000));
+  answer(open());
+  expect(core.watch.ring.newest).toBe(core.watch.second());
+});
+
 it("forgets the history of an endpoint that leaves, and its events stay", () => {
   const endpoint = core.endpoints.get("n/a")!;
   const history = core.watch.endpoints.of(endpoint)!;

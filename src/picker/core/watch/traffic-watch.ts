@@ -11,6 +11,8 @@ import { type ProcessEventKind, ReloadLog } from "./process-events.ts";
 
 /** Seconds of the ring: 15 minutes. */
 const SECONDS = 900;
+/** Milliseconds by which seconds may differ from the wall clock. */
+const MOST_APART = 2000;
 /** The most causes of errors that are told apart; the last one stands for all others. */
 const MAX_CAUSES = 64;
 
@@ -60,7 +62,7 @@ export class TrafficWatch implements ExchangeObserver {
   readonly causes: WatchedCause[] = [];
   readonly #clock: Clock;
   /** Wall-clock less monotonic milliseconds at the start: seconds never fall, also when the wall clock does. */
-  readonly #offset: number;
+  #offset: number;
   /** Of the decision under way. */
   #matched = 0;
   readonly #causes = new Map<string, number>();
@@ -93,6 +95,12 @@ export class TrafficWatch implements ExchangeObserver {
   /** The present second in Unix seconds, by the wall clock of the start. */
   second(): number {
     return Math.floor((this.#clock.now() + this.#offset) / 1000);
+  }
+
+  /** Follows a wall clock that has jumped ahead, for example while the machine slept. Seconds never fall. */
+  align(): void {
+    const ahead = this.#clock.wall() - this.#clock.now() - this.#offset;
+    if (ahead > MOST_APART) this.#offset += ahead;
   }
 
   /** The wall-clock time of a monotonic one, in milliseconds. */

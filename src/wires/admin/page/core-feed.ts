@@ -76,7 +76,10 @@ export function coreFeed(
       const from = Math.max(to - seconds + 1, ring.oldest);
       return { ...overviewOf(watch, from, to), totals: totalsOf(watch) };
     },
-    tick: (second) => ({ second, figures: figuresAt(watch, second), totals: totalsOf(watch) }),
+    tick(second) {
+      ring.advance(watch.second());
+      return { second, figures: figuresAt(watch, second), totals: totalsOf(watch) };
+    },
     queues: () => coreQueues(core),
     config() {
       const { warnings, ...picker } = configView(core);

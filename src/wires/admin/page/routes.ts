@@ -13,6 +13,7 @@ export const HISTORY_SPANS = ["1h", "6h", "24h", "7d"] as const satisfies readon
 
 const STATES = ["up", "blind", "down"] as const;
 const FILTERS = ["q", "model", "endpoint", "key", "reason"] as const;
+const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-store" };
 const NO_HISTORY = "this process knows no Prometheus; start it with --prometheus URL for longer spans";
 
 /** Serves what the page asks for, below `/debug/feed`. */
@@ -86,11 +87,13 @@ export function feedRoutes(app: Hono, source: FeedSource, stream: FeedStream): v
     const filter = filterOf(query);
     if (Object.values(filter).some((value) => value !== undefined) && !topics.includes("decisions"))
       throw new QueryError("a filter needs the topic decisions");
+    // The headers alone: a stream that nobody reads would take the place of a reader.
+    if (context.req.method === "HEAD") return context.body(null, 200, STREAM_HEADERS);
     const last = context.req.header("last-event-id") ?? query.text("lastEventId");
     const body = stream.open(topics, filter, last);
     if (body === undefined)
       return context.json({ error: "too many readers are open; close a page" } satisfies FeedError, 503);
-    return context.body(body, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+    return context.body(body, 200, STREAM_HEADERS);
   });
 }
 

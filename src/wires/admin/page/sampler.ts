@@ -44,6 +44,7 @@ export function sampleCore(core: InferenceCore): () => void {
     clock,
     () => watch.wallOf(clock.now()),
     ({ lag, cpu }) => {
+      watch.align();
       const second = watch.second();
       const { ring } = watch;
       ring.advance(second);

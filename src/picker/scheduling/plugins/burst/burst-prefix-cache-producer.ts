@@ -55,7 +55,7 @@ const parameters = z
   .refine(
     ({ maxPrefixTokensToMatch, blockSizeTokens }) =>
       maxPrefixTokensToMatch === 0 || maxPrefixTokensToMatch >= blockSizeTokens,
-    { path: ["maxPrefixTokensToMatch"], error: "must be 0 or at least blockSizeTokens: less is no whole block" },
+    { path: ["maxPrefixTokensToMatch"], error: "must be 0 or at least blockSizeTokens" },
   );
 
 /**
@@ -156,7 +156,7 @@ class BurstPrefix implements Producer {
     else if (chosen !== undefined)
       this.#context.log.debug(
         { request: request.id, endpoint: chosen.id },
-        "the endpoint of this window is no candidate of the request any more",
+        "the endpoint of this window is not among the candidates any more",
       );
   }
 

@@ -53,6 +53,9 @@ describe("the placement of one window (scheduling 3.10.5)", () => {
     expect([0, 1, 2].map((replica) => five.filter((one) => one === replica).length)).toEqual([2, 2, 1]);
     const seven = placed(Array(7).fill("ab"), [0, 0], { maxPerReplica: 2 });
     expect([0, 1].map((replica) => seven.filter((one) => one === replica).length).sort()).toEqual([3, 4]);
+    // The second replica computes less, but has its two.
+    const prompts = ["aaaaaaaa", "aaaaaaaa", "bb", "bb", "bb", "bb"];
+    expect(placed(prompts, [0, 0], { maxPerReplica: 2, balanceBy: "tokens" })).toEqual([0, 0, 1, 1, 0, 0]);
   });
 
   it("places a single prompt beside another one that shares enough blocks, if asked to", () => {
@@ -63,6 +66,12 @@ describe("the placement of one window (scheduling 3.10.5)", () => {
     expect(placed(["abcd", "abxy", "pq"], [0, 0], { minColocateBlocks: 2 })).toEqual([0, 1, undefined]);
     expect(placed(["abcd", "abxy"], [0], { minColocateBlocks: 3 })).toEqual([undefined, undefined]);
     expect(placed(["abcd", "abxy", "qrs", "qrt"], [0, 0], { minColocateBlocks: 2 })).toEqual([0, 0, 1, 1]);
+  });
+
+  it("prefers no replica for less than minColocateBlocks", () => {
+    const prompts = ["abcd", "abcd", "axyz", "axyz", "zz", "zz", "zz", "zz"];
+    expect(placed(prompts, [0, 0], { minColocateBlocks: 2 })).toEqual([0, 0, 1, 1, 0, 0, 0, 0]);
+    expect(placed(prompts, [0, 0], { minColocateBlocks: 1 })).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
   });
 
   it("by tokens charges a replica with what it must compute, once", () => {

@@ -20,7 +20,7 @@ function headers(
   blocks: readonly number[],
   computing: { readonly primary: number; readonly prefill?: number },
   { parameters = {}, waiting = [] as readonly number[], id = "r", profile = "prefill" } = {},
-): Record<string, string | undefined> {
+): Record<string, string | null> {
   const endpoints = blocks.map((_, slot) => endpointOf(slot, { metrics: { waiting: waiting[slot] ?? 0 } }));
   const columns = columnsOf(endpoints, [
     [PREFIX_MATCHED_BLOCKS, blocks],
@@ -29,7 +29,7 @@ function headers(
   const producer = instanceOf(p2pSourceProducer, parameters);
   const request = requestOf("prompt", { id });
   producer.produce(produceContextOf(columns, request));
-  const changes: Record<string, string | undefined> = {};
+  const changes: Record<string, string | null> = {};
   const { primary, prefill } = computing;
   producer.preRequest!({
     request,
@@ -42,7 +42,7 @@ function headers(
       changes[name] = value;
     },
     removeHeader(name) {
-      changes[name] = undefined;
+      changes[name] = null;
     },
     setMetadata() {},
   });
@@ -56,16 +56,16 @@ describe("p2p-source-producer (scheduling 3.10.5)", () => {
   });
 
   it("names none where the computing endpoint holds as much, and removes what a client sent", () => {
-    for (const primary of [0, 1, 2]) expect(headers([0, 0, 0], { primary })).toEqual({ [HEADER]: undefined });
-    expect(headers([0, 4, 9], { primary: 2 })).toEqual({ [HEADER]: undefined });
-    expect(headers([9, 9], { primary: 0 }, { id: "x" })).toEqual({ [HEADER]: undefined });
+    for (const primary of [0, 1, 2]) expect(headers([0, 0, 0], { primary })).toEqual({ [HEADER]: null });
+    expect(headers([0, 4, 9], { primary: 2 })).toEqual({ [HEADER]: null });
+    expect(headers([9, 9], { primary: 0 }, { id: "x" })).toEqual({ [HEADER]: null });
   });
 
   it("counts for the prefill endpoint where there is one, by the name of its profile", () => {
     expect(headers([9, 0, 4], { primary: 0, prefill: 1 })).toEqual({ [HEADER]: "10.0.0.0:8000" });
-    expect(headers([0, 9], { primary: 0, prefill: 1 })).toEqual({ [HEADER]: undefined });
+    expect(headers([0, 9], { primary: 0, prefill: 1 })).toEqual({ [HEADER]: null });
     const other = { parameters: { prefillProfileName: "first" }, profile: "first" };
-    expect(headers([0, 9], { primary: 0, prefill: 1 }, other)).toEqual({ [HEADER]: undefined });
+    expect(headers([0, 9], { primary: 0, prefill: 1 }, other)).toEqual({ [HEADER]: null });
     expect(headers([0, 9], { primary: 0, prefill: 1 }, { profile: "first" })).toEqual({ [HEADER]: "10.0.0.1:8000" });
   });
 
@@ -73,7 +73,7 @@ describe("p2p-source-producer (scheduling 3.10.5)", () => {
     const with_ = (minCachedTokenDelta: number) =>
       headers([2, 6], { primary: 0 }, { parameters: { minCachedTokenDelta } });
     expect(with_(256)).toEqual({ [HEADER]: "10.0.0.1:8000" });
-    expect(with_(257)).toEqual({ [HEADER]: undefined });
+    expect(with_(257)).toEqual({ [HEADER]: null });
     expect(p2pSourceProducer.parameters.safeParse({ minCachedTokenDelta: 0 }).success).toBe(false);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../src/base/clock/virtual.ts";
 import { createDispatchMetrics } from "../src/base/telemetry/dispatch-metrics.ts";
+import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { createMetrics } from "../src/base/telemetry/names.ts";
 import { ELECTION_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import { startProcessMetrics } from "../src/base/telemetry/process.ts";
@@ -16,6 +17,7 @@ describe("renderMetricsReference", () => {
     createMetrics(registry);
     registerTable(registry, STREAM_METRICS);
     registerTable(registry, ELECTION_METRICS);
+    registerTable(registry, KV_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {

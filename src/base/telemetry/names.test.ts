@@ -149,6 +149,7 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["sluice_limits_shared", "gauge", "server"],
   ["sluice_limits_file_refused", "gauge", ""],
   ["sluice_plugin_failures_total", "counter", "extension_point,plugin_name,plugin_type"],
+  ["sluice_preparations_missed_total", "counter", "plugin_name,plugin_type,reason"],
   ["sluice_config_info", "gauge", "hash"],
   ["sluice_config_reloads_total", "counter", "result"],
   ["sluice_config_refused", "gauge", ""],

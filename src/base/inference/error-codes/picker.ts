@@ -188,12 +188,12 @@ export const PICKER_ERRORS = {
   TOKENIZER_FILE: {
     exit: 1,
     cause: "The files of a model's tokenizer cannot be used.",
-    remedy: "Correct the file that the message names. Sluice tries again after a minute.",
+    remedy: "Correct the file that the message names; Sluice tries again after a minute.",
   },
   TOKENIZER_REQUEST: {
     exit: 1,
     cause: "The prompt of a request cannot be turned into tokens, so its decision was made without them.",
-    remedy: "Check whether the model server accepts the request. If it does, the message says what Sluice lacks.",
+    remedy: "Check whether the model server accepts the request; if it does, the message says what Sluice lacks.",
   },
   TOKENIZER_LIMIT: {
     exit: 1,
@@ -202,7 +202,7 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_FAILED: {
     exit: 1,
-    cause: "The worker thread of a tokenizer ended or hung. It was replaced.",
+    cause: "The worker thread of a tokenizer ended or hung, and a new one replaced it.",
     remedy: "Check tokenizer.json and the chat template of the model that the message names.",
   },
   TOO_MANY_SUBSCRIBERS: {

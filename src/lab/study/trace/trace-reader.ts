@@ -211,10 +211,7 @@ class Reading {
   }
 
   #unknown(line: number, text: string | undefined): SluiceError {
-    const shown =
-      text === undefined
-        ? "not text, or far too long"
-        : JSON.stringify(text.slice(0, MAX_REPEATED));
+    const shown = text === undefined ? "not text, or far too long" : JSON.stringify(text.slice(0, MAX_REPEATED));
     return new SluiceError(
       "TRACE_INPUT",
       `${this.#file} is not a known trace: line ${line} is ${shown}. There are ${KNOWN_FORMATS}`,

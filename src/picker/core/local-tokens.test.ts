@@ -80,6 +80,48 @@ function isBusy(core: InferenceCore): boolean {
   return (producer!.state!() as { readonly busy: number }).busy === 1;
 }
 
+describe("a published precise-prefix-cache-scorer with a tokenizersPoolConfig", () => {
+  /** The producers of a configuration, with their parameters. */
+  function producersOf(indexerConfig: object, more: readonly object[] = []) {
+    const plugins = [{ type: "precise-prefix-cache-scorer", parameters: { indexerConfig } }, ...more];
+    const profile = { name: "default", plugins: [{ pluginRef: "precise-prefix-cache-scorer" }] };
+    const text = {
+      apiVersion: "llm-d.ai/v1alpha1",
+      kind: "EndpointPickerConfig",
+      plugins,
+      schedulingProfiles: [profile],
+    };
+    const { producers } = loadConfig(parseDocument(JSON.stringify(text), { file: "config.yaml" }), PLUGIN_REGISTRY);
+    return producers.map(({ definition, parameters }) => ({ type: definition.type, parameters }));
+  }
+
+  const pool = {
+    modelName: "org/model",
+    workersCount: 8,
+    hf: { enabled: true, tokenizersCacheDir: "/tmp/tokenizers" },
+  };
+
+  it("brings a tokenizer of this process along", () => {
+    expect(producersOf({ tokenizersPoolConfig: pool })).toContainEqual({
+      type: "token-producer",
+      parameters: expect.objectContaining({
+        modelName: "org/model",
+        local: expect.objectContaining({ autoDiscoveryDir: "/tmp/tokenizers", workersCount: 8 }),
+      }),
+    });
+    expect(producersOf({ tokenizersPoolConfig: pool }).map(({ type }) => type)).toContain(
+      "precise-prefix-cache-producer",
+    );
+  });
+
+  it("leaves the token-producer of the file in place, and without one brings none", () => {
+    const own = { type: "token-producer", parameters: { vllm: { url: "http://render:8000" } } };
+    const found = producersOf({ tokenizersPoolConfig: pool }, [own]).filter(({ type }) => type === "token-producer");
+    expect(found).toMatchObject([{ parameters: { vllm: { url: "http://render:8000" } } }]);
+    expect(producersOf({}).filter(({ type }) => type === "token-producer")).toEqual([]);
+  });
+});
+
 describe("prompts that threads of the picker make tokens of", () => {
   it("S-50: match by their tokens, however a client writes the JSON", async () => {
     const { core } = setUp();

@@ -73,7 +73,8 @@ const tier = z.strictObject({
   weight: z.number().min(0).max(1),
 });
 
-const indexerConfig = z
+/** The parameter of the producer; the older scorer extends it. */
+export const indexerConfig = z
   .strictObject({
     kvBlockIndexConfig: kvBlockIndexConfig.prefault({}),
     kvCacheBackendConfigs: z

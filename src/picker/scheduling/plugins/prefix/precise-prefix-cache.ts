@@ -8,8 +8,10 @@ import {
   TOKENIZED_PROMPT,
 } from "../../../../base/plugin/keys.ts";
 import { zeroMqSockets } from "../../../kv-events/zeromq-sockets.ts";
+import { tokenizersPoolConfig } from "../../tokens/local.ts";
+import { tokenProducer } from "../token-producer.ts";
 import { PrecisePrefixCache } from "./precise-cache.ts";
-import { preciseNotes, preciseParameters } from "./precise-parameters.ts";
+import { indexerConfig, preciseNotes, preciseParameters } from "./precise-parameters.ts";
 
 /** scheduling 3.14 */
 export const precisePrefixCacheProducer = defineProducer({
@@ -30,16 +32,25 @@ export const precisePrefixCacheScorer = defineScorer({
   deprecated: "write precise-prefix-cache-producer, with the same parameters, and prefix-cache-scorer",
   parameters: z.strictObject({
     ...preciseParameters,
+    indexerConfig: indexerConfig
+      .extend({ tokenizersPoolConfig: tokenizersPoolConfig.optional() })
+      .prefault({})
+      .describe(
+        "As of precise-prefix-cache-producer, and `tokenizersPoolConfig`: with it, a token-producer with the backend `local` comes along. `modelName` and `local` are those of token-producer, `hf.tokenizersCacheDir` is the folder that is searched, and `uds.modelTokenizerMap` counts as that of `local`. Sluice downloads nothing and asks no socket.",
+      ),
     prefixMatchInfoProducerName: z
       .string()
       .default("precise-prefix-cache-producer")
       .describe("Instance name of the producer, where the file configures one."),
   }),
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_CACHED_BLOCKS],
-  companions: ({ prefixMatchInfoProducerName: _, ...parameters }) => [
-    { definition: precisePrefixCacheProducer, parameters },
-  ],
-  notes: preciseNotes,
+  companions: ({ prefixMatchInfoProducerName: _, indexerConfig: indexer, ...parameters }) => {
+    const { tokenizersPoolConfig: pool, ...rest } = indexer;
+    const cache = { definition: precisePrefixCacheProducer, parameters: { ...parameters, indexerConfig: rest } };
+    return pool === undefined ? [cache] : [cache, { definition: tokenProducer, parameters: pool }];
+  },
+  notes: ({ indexerConfig: { tokenizersPoolConfig: _, ...indexer }, ...parameters }) =>
+    preciseNotes({ ...parameters, indexerConfig: indexer }),
   create: () => ({
     score({ candidates, out }) {
       const matched = candidates.column(PREFIX_MATCHED_BLOCKS);

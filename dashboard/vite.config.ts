@@ -25,7 +25,7 @@ const noProducers: Plugin = {
     const isLeftOut =
       /\/src\/picker\/(?:kv-events\/|prefix\/|scheduling\/tokens\/(?:render|media-parts|estimate|learnable-text|token-buffer)\.ts|scheduling\/plugins\/burst\/placement\.ts|scheduling\/plugins\/media\/media-hash\.ts|scheduling\/plugins\/prefix\/precise-cache\.ts)/;
     if (!isLeftOut.test(id)) return undefined;
-    const kept = [...code.matchAll(/^export const \w+ = .*;$/gm)].map(([line]) => line);
+    const kept = [...code.matchAll(/^(?:export )?const \w+ = [^;\n]*;$/gm)].map(([line]) => line);
     const classes = [...code.matchAll(/^export (?:abstract )?class (\w+)/gm)].map(
       ([, name]) => `export class ${name} { close() {} }`,
     );

@@ -68,7 +68,7 @@ describe("the page, with figures that are made up", () => {
     return page;
   }
   /** Asked without code in the page, which its policy refuses. */
-  const loaded = (page: Page): Promise<true> =>
+  const loaded = (page: Page): Promise<boolean> =>
     poll("the figures", async () => !(await page.locator(".main").textContent())!.includes("Loading"));
   /** @param rules all rules when undefined */
   const violations = (page: Page, rules?: readonly string[]): Promise<string[]> =>

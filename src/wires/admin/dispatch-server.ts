@@ -8,6 +8,7 @@ import { listen, shut } from "./listen.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
+import { pageRoutes } from "./page-files.ts";
 
 /** The data that the Async Processor shows; `commands/dispatch` joins it from the rooms that own the data. */
 export interface DispatchViews {
@@ -89,6 +90,7 @@ function metricsApp(views: DispatchViews, authorize: Authorize, more: (app: Hono
   app.get("/debug/gates", async (context) => context.json(await views.gates()));
   app.get("/debug/queues", async (context) => context.json(await views.queues()));
   more(app);
+  pageRoutes(app);
   app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
   app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
   return app;

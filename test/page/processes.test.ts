@@ -1,0 +1,108 @@
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cleanup, Dispatching, inSeconds, ScriptedGateway } from "../dispatch/dispatching.ts";
+import { startChromium } from "../support/chromium.ts";
+import { ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { openStore } from "../support/dispatch-store.ts";
+import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
+import { type Stack, startStack } from "../support/stack.ts";
+
+/** The sum over all series of a metric with `part` in the line. */
+const metric = (text: string, name: string, part = ""): number =>
+  text
+    .split("\n")
+    .filter((line) => (line.startsWith(`${name}{`) || line.startsWith(`${name} `)) && line.includes(part))
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+
+const totalOf = async (page: Page, name: string): Promise<number> =>
+  Number((await page.locator(`[data-total="${name}"]`).textContent())?.replace(/\D/g, ""));
+
+describe("the page of the other processes, in Chromium", () => {
+  let browser: Browser;
+  const cleanup = new Cleanup();
+
+  beforeAll(async () => {
+    browser = await startChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await cleanup.run();
+  });
+
+  const open = async (url: string): Promise<Page> => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    page.setDefaultTimeout(fixedLimit(20_000));
+    await page.goto(url);
+    await page.locator(".connection.live").waitFor();
+    return page;
+  };
+
+  it("follows the requests of a picker behind Envoy, with the figures of /metrics, through a kill", async () => {
+    const stack: Stack = cleanup.add(await startStack("standalone"), (each) => each.stop());
+    await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
+    const page = await open(`${stack.epp.adminUrl}/#/overview`);
+    for (let i = 0; i < 5; i++) {
+      const headers = JSON_HEADERS;
+      expect((await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("hello") })).status).toBe(200);
+    }
+    expect(await page.locator(".who").textContent()).toContain("Endpoint Picker");
+    await poll("the figures of /metrics", async () => {
+      const { text } = await ask(`${stack.epp.adminUrl}/metrics`);
+      const [routed, output] = [
+        metric(text, "llm_d_epp_request_total"),
+        metric(text, "llm_d_epp_request_output_tokens_sum"),
+      ];
+      return routed >= 5 && (await totalOf(page, "routed")) === routed && (await totalOf(page, "output")) === output;
+    });
+    await page.getByRole("link", { name: "Decisions", exact: true }).click();
+    // Envoy gives each request an id of its own.
+    await page.getByRole("group", { name: "Decisions" }).locator("tbody th a").first().click();
+    await page.locator("table.candidates tbody tr").nth(2).waitFor();
+
+    // A model server that dies turns bad, with its cause.
+    await stack.sims[1]!.process.stop("SIGKILL");
+    await page.getByRole("link", { name: /^Endpoints/ }).click();
+    const down = page.getByRole("group", { name: "Endpoints" }).locator("tbody tr", { hasText: "down" });
+    await down.waitFor();
+    expect(await down.textContent()).toContain("ECONN");
+    // Without the picker, the page greys and says so.
+    await stack.epp.process.stop("SIGKILL");
+    await page.locator(".shell.stale").waitFor();
+    expect(await page.getByRole("alert").textContent()).toContain("Connection lost");
+    await page.close();
+  });
+
+  it("follows the backlog of the Async Processor until it is empty", async () => {
+    const store = cleanup.add(await openStore("SQLite"), (each) => each.close());
+    const gateway = cleanup.add(await new ScriptedGateway().open(), (each) => each.close());
+    const held = Promise.withResolvers<void>();
+    gateway.reply = () => ({ until: held.promise });
+    const dispatching = cleanup.add(
+      await Dispatching.start({ transport: store.transport, gateway: gateway.url, workers: 4 }),
+      ({ process }) => process.stop(),
+    );
+    await dispatching.ready();
+    const admin = `http://${await dispatching.process.listening("metrics")}`;
+    const page = await open(`${admin}/#/queues`);
+    expect(await page.locator(".who").textContent()).toContain("Async Processor");
+    expect(await page.getByRole("link", { name: "Endpoints" }).count()).toBe(0);
+    const messages = Array.from({ length: 12 }, (_, i) => ({
+      id: `m${i}`,
+      deadline: inSeconds(600),
+      payload: { n: i },
+    }));
+    await store.submit(messages);
+    await poll("four in flight", () => gateway.running === 4);
+    const pool = page.getByRole("group", { name: "Worker pools" }).locator("tbody tr").first();
+    await pool.getByText("4 of 4").waitFor();
+    held.resolve();
+    await page.getByRole("link", { name: "Overview" }).click();
+    await poll("the figures of /metrics", async () => {
+      const { text } = await ask(`${admin}/metrics`);
+      const done = metric(text, "llm_d_async_async_successful_requests_total");
+      return done === 12 && (await totalOf(page, "success")) === done;
+    });
+    await page.close();
+  });
+});

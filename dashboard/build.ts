@@ -1,7 +1,7 @@
 /**
  * Builds the page. `scripts/build.ts` builds it into the package. In a clone, the first request for the page runs this file as a
  * program: it builds into `.cache/page` when a source has changed since the last build, and prints the folder
- * (docs/adr/0041-the-page.md).
+ * (docs/adr/0040-the-page.md).
  */
 import { createHash } from "node:crypto";
 import {

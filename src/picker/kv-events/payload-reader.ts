@@ -6,7 +6,7 @@ const MAX_DEPTH = 32;
 
 /**
  * Reads MessagePack in place, without objects: numbers into variables, lists of numbers into typed arrays. No list is taken to be
- * longer than the bytes that are left, so a short payload cannot ask for much memory (docs/adr/0038-reader-of-kv-events.md).
+ * longer than the bytes that are left, so a short payload cannot ask for much memory (docs/adr/0037-reader-of-kv-events.md).
  */
 export class PayloadReader {
   #bytes: Buffer = Buffer.alloc(0);

@@ -221,34 +221,10 @@ export function shortened(text: string): string {
   return String.fromCharCode(...codes);
 }
 
-<<<<<<< HEAD
-=======
-/** V8 copies a shorter substring; a longer one refers to the whole text. */
-const SHORTEST_SLICE = 13;
-/** Undefined in a browser, which replays a decision and keeps no headers alive. */
-const COPY = (globalThis as { readonly Buffer?: Latin1Buffers }).Buffer?.alloc(KEPT_CHARACTERS);
-
-/** What `detached` uses of Node's class: this room also runs in a browser. */
-interface Latin1Buffers {
-  alloc(size: number): {
-    write(text: string, encoding: "latin1"): number;
-    toString(encoding: "latin1", start: number, end: number): string;
-  };
-}
-
->>>>>>> pageui
 /**
  * Returns the text as a string of its own. An id is a substring of the headers of its request, and V8 lets a substring refer to
  * the whole. So the function takes a substring of a new text that is one character longer.
  */
 function detached(text: string): string {
-<<<<<<< HEAD
   return ` ${text}`.slice(1);
-=======
-  if (text.length < SHORTEST_SLICE || COPY === undefined) return text;
-  COPY.write(text, "latin1");
-  const copy = COPY.toString("latin1", 0, text.length);
-  // Only a text beyond Latin-1 differs. No wire makes one.
-  return copy === text ? copy : text;
->>>>>>> pageui
 }

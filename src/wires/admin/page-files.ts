@@ -34,7 +34,7 @@ interface PageFile {
   readonly zipped: Uint8Array<ArrayBuffer>;
 }
 
-/** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0041-the-page.md). */
+/** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0040-the-page.md). */
 export function pageRoutes(app: Hono): void {
   app.get("/", (context) => answer(context, "index.html"));
   app.get("/icon.svg", (context) => answer(context, "icon.svg"));

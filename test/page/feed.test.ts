@@ -97,7 +97,8 @@ describe("what the gateway tells its page", () => {
     expect(overview.windows.all.durationMs.p99).toBeGreaterThan(mean * 1000 * 0.8);
     expect(overview.windows.all.predictedHitRate).toBeGreaterThan(0);
     expect(overview.windows.all.predictedHitRate).toBeLessThanOrEqual(1);
-    expect(overview.figures.waiting!.at(-1)).toBe(0);
+    // A second in which the process stood still has no value.
+    expect(overview.figures.waiting!.findLast((value) => value !== null)).toBe(0);
   });
 
   it("shows endpoints with their traffic, their states and who was left out", async () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { redacted } from "./secrets.ts";
+import { redacted, yamlLinesWithoutSecrets } from "./secrets.ts";
 
 it("keeps passwords, tokens and users of URLs out of logs, at every depth and in JSON text (A-85)", () => {
   const shown = JSON.stringify(
@@ -33,4 +33,46 @@ it("leaves what is no secret as it is: numbers, names of keys, files and variabl
     none: null,
   };
   expect(redacted(plain)).toEqual(plain);
+});
+
+it("keeps users of URLs out whose password has an @ or a quote, and secrets of names with hyphens", () => {
+  const shown = JSON.stringify(
+    redacted({
+      one: "redis://u:hun@ter2@h:1",
+      two: "http://u:hun'ter2@h",
+      "x-api-key": "hunter2",
+      passphrase: "hunter2",
+    }),
+  );
+  expect(shown).not.toMatch(/hun|ter2/);
+  expect(shown).toContain("@h:1");
+});
+
+it("keeps secrets out of the lines of a YAML text, valid or not, and every line in its place", () => {
+  const text = [
+    "plugins:",
+    "- name: a # kept",
+    "  password: hunter2",
+    "- token: hunter2",
+    '  "x-api-key": hunter2',
+    "  secret: |",
+    "    hunter2",
+    "",
+    "    hunter2",
+    "  parameters: {password: 'hunter2', limit: 3, token: hunter2}",
+    "  maxTokens: 64",
+    "  token: 7",
+    "  url: redis://u:hunter2@h:1",
+    "secrets:",
+    "  - hunter2",
+    "}} password: hunter2 [",
+    "kept: yes",
+  ].join("\n");
+  const lines = yamlLinesWithoutSecrets(text);
+  expect(lines.length).toBe(text.split("\n").length);
+  expect(lines.slice(0, -2).join("\n")).not.toContain("hunter2");
+  expect(lines[1]).toBe("- name: a # kept");
+  expect(lines[9]).toContain("limit: 3");
+  expect(lines.slice(10, 12)).toEqual(["  maxTokens: 64", "  token: 7"]);
+  expect(lines.at(-1)).toBe("kept: yes");
 });

@@ -13,13 +13,22 @@ export function withoutKeys(text: string): string {
 const REDACTED = "REDACTED";
 
 /** Names of values that are secrets; names of files and environment variables are none. */
-const SECRET_NAME = /(password|passwd|secret|token|credential|authorization|api_?key)s?$/i;
-/** User and password of a URL, also inside a longer text such as nested parameters written as JSON. */
-const URL_USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi;
+const NAMES = "password|passwd|passphrase|secret|token|credential|authorization|cookie|api[-_]?key|private[-_]?key";
+const SECRET_NAME = new RegExp(`(?:${NAMES})s?$`, "i");
+/** User and password of a URL, also inside a longer text such as nested parameters written as JSON. A password may contain `@`. */
+const URL_USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"]*@/gi;
 /** A query parameter or a JSON member that carries a secret, inside a text. */
 const SECRET_IN_QUERY = /([?&][^=&\s"']*(?:password|secret|token|key)=)[^&\s"']+/gi;
-const SECRET_IN_JSON =
-  /("[^"]*(?:password|passwd|secret|token|credential|authorization|api_?key)s?"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
+const SECRET_IN_JSON = new RegExp(`("[^"]*(?:${NAMES})s?"\\s*:\\s*)"(?:[^"\\\\]|\\\\.)*"`, "gi");
+/** The first entry of a line of YAML: indent, name and value. */
+const YAML_ENTRY = /^(\s*(?:- +)*)(["']?)([\w.-]+)\2(\s*:)(?:\s+(.*))?$/;
+/** An entry inside braces or brackets of YAML, up to the next comma or bracket outside quotes. */
+const YAML_FLOW_ENTRY = new RegExp(
+  `([{,[]\\s*["']?[\\w.-]*(?:${NAMES})s?["']?\\s*:\\s*)("(?:[^"\\\\]|\\\\.)*"|'[^']*'|[^,}\\]]+)`,
+  "gi",
+);
+/** Values that are no secret, whatever their name. */
+const YAML_PLAIN = /^(?:[-+]?[\d.]+|true|false|null|~)?\s*(?:#.*)?$/i;
 
 /** Parameters for a log or a page (async-processor 3.9): without passwords, tokens and users of URLs. */
 export function redacted(value: unknown): unknown {
@@ -33,6 +42,29 @@ export function redacted(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [name, isSecret(name, inner) ? REDACTED : redacted(inner)]),
   );
+}
+
+/**
+ * The lines of a YAML text, valid or not, for a page: without passwords, tokens and users of URLs. Each line stays in its place. What
+ * stands deeper than a secret name belongs to it, such as the lines of a block.
+ */
+export function yamlLinesWithoutSecrets(text: string): string[] {
+  /** Indent of the secret name whose lines follow; -1 = none. */
+  let secretIndent = -1;
+  return text.split("\n").map((line) => {
+    const indent = line.search(/\S/);
+    if (secretIndent >= 0) {
+      if (indent < 0) return line;
+      if (indent > secretIndent) return `${" ".repeat(indent)}${REDACTED}`;
+      secretIndent = -1;
+    }
+    const [, lead, quote, name, colon, value = ""] = YAML_ENTRY.exec(line) ?? [];
+    if (name !== undefined && SECRET_NAME.test(name) && (value === "" || !YAML_PLAIN.test(value))) {
+      secretIndent = lead!.length;
+      return `${lead}${quote}${name}${quote}${colon}${value === "" ? "" : ` ${REDACTED}`}`;
+    }
+    return withoutKeys(String(redacted(line.replace(YAML_FLOW_ENTRY, `$1${REDACTED}`))));
+  });
 }
 
 /** A number is no secret, whatever its name: `maxTokens` is a count. */

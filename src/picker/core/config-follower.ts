@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
 import { readText } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import { redacted } from "../../base/inference/secrets.ts";
+import { yamlLinesWithoutSecrets } from "../../base/inference/secrets.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
@@ -85,7 +85,7 @@ export class ConfigFollower {
     const { file, log, metrics, watch, clock } = this.#options;
     const at = clock.wall();
     const text = await this.#readText();
-    const difference = lineDifference(this.#text, text).map((line) => String(redacted(line)));
+    const difference = lineDifference(this.#text, text, yamlLinesWithoutSecrets);
     try {
       const config = await this.#options.read();
       this.#options.use(config);

@@ -44,15 +44,26 @@ describe("a fast event stream of a busy gateway", () => {
     const { clock, told, pass } = world(2);
     pass(0);
     pass(0);
-    clock.advance(MS + MS - 1);
+    clock.advance(MS + MS / 2 - 1);
     pass(0);
     expect(told).toEqual(["rest 0", "wake 0", "rest 0"]);
-    clock.advance(MS + MS);
+    clock.advance(MS + MS / 2);
     told.length = 0;
     pass(0);
     clock.advance(MS);
     pass(0);
     expect(told).toEqual([]);
+  });
+
+  it("of 67 chunks a second passes chunk by chunk, also after two that came together", () => {
+    const { clock, told, pass } = world(2);
+    pass(0);
+    pass(0);
+    for (let i = 0; i < 10; i++) {
+      clock.advance(MS + MS / 2);
+      pass(0);
+    }
+    expect(told).toEqual(["rest 0", "wake 0"]);
   });
 
   it("does not wait for the rests of others, each of which has its full length", () => {

@@ -16,8 +16,10 @@ export class StreamRest {
   due = Number.NaN;
   readonly #rests: StreamRests;
   readonly #answer: RestingAnswer;
-  /** Monotonic milliseconds since which the next chunk is waited for; NaN before the first one. */
+  /** Monotonic milliseconds of the chunk before, or of the end of the rest behind it; NaN before the first chunk. */
   #waitedSince = Number.NaN;
+  /** The next chunk is the first one behind a rest. */
+  #rested = false;
 
   constructor(rests: StreamRests, answer: RestingAnswer) {
     this.#rests = rests;
@@ -28,7 +30,9 @@ export class StreamRest {
   passed(now: number): void {
     // Further chunks of the piece after which the stream rests.
     if (!Number.isNaN(this.due)) return;
-    if (this.#rests.suits(now - this.#waitedSince)) {
+    const suits = this.#rests.suits(now - this.#waitedSince, this.#rested);
+    this.#rested = false;
+    if (suits) {
       this.#answer.rest();
       this.#rests.add(this, now);
     }
@@ -39,6 +43,7 @@ export class StreamRest {
   woken(now: number): void {
     this.due = Number.NaN;
     this.#waitedSince = now;
+    this.#rested = true;
     this.#answer.wake();
   }
 
@@ -52,7 +57,7 @@ export class StreamRest {
  * Lets the fast event streams of a busy gateway rest: after a chunk, the answer of the model server is not read for a moment, and
  * what has come by then leaves in one write. A write costs more than all other work on a chunk (docs/adr/0038-rests-of-event-streams.md).
  *
- * A stream is fast when its chunk comes within the length of a rest. The first chunk of a stream never waits, nor does any chunk of a
+ * A stream is fast when its chunk comes within the length of a rest, and behind a rest within half of that. The first chunk of a stream never waits, nor does any chunk of a
  * slower stream, nor any of a gateway with few streams.
  */
 export class StreamRests {
@@ -77,9 +82,14 @@ export class StreamRests {
     return new StreamRest(this, answer);
   }
 
-  /** Whether a stream rests after a chunk. @param waited milliseconds for which the chunk was waited for; NaN for the first one */
-  suits(waited: number): boolean {
-    return this.streams >= this.#from && waited < this.#ms;
+  /**
+   * Whether a stream rests after a chunk. Behind a rest, half the time must do: a chunk that comes later belongs to a slower stream, and
+   * to rest again would gain nothing.
+   * @param waited milliseconds for which the chunk was waited for; NaN for the first one
+   * @param rested whether the stream rested before the chunk
+   */
+  suits(waited: number, rested: boolean): boolean {
+    return this.streams >= this.#from && waited < (rested ? this.#ms / 2 : this.#ms);
   }
 
   /** A stream rests from now on. @param now monotonic milliseconds */

@@ -108,8 +108,8 @@ export class EndpointHistory {
   }
 
   changed(change: WatchedChange): void {
-    this.changes = [...this.changes, change].slice(-MAX_CHANGES);
     if (this.changes.length === MAX_CHANGES) this.earlier++;
+    this.changes = [...this.changes, change].slice(-MAX_CHANGES);
   }
 
   /** @param second the present one */

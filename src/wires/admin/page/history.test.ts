@@ -74,13 +74,28 @@ it("takes 8 questions at a time", async () => {
   const clock = new VirtualClock();
   const send: AskPrometheus = () => new Promise((resolve) => open.push(() => resolve(matrix([]))));
   const history = prometheusHistory("http://prom:9090", "--prometheus", clock, send);
-  const eight = Array.from({ length: 8 }, (_, n) => history.read("inFlight", "1h", END + n));
+  const eight = Array.from({ length: 8 }, (_, n) => history.read("inFlight", "1h", END + n * 15));
   await expect(history.read("waiting", "1h", END)).rejects.toThrow("too many questions");
   for (const answer of open) answer();
   await Promise.all(eight);
   const later = history.read("waiting", "1h", END);
   open.at(-1)!();
   await later;
+});
+
+it("ends the other queries of a figure with the first one that fails", async () => {
+  const signals: AbortSignal[] = [];
+  const send: AskPrometheus = (_url, _headers, over) => {
+    signals.push(over);
+    return signals.length === 1 ? Promise.reject(new Error("broken")) : new Promise(() => {});
+  };
+  const history = prometheusHistory("http://prom:9090", "--prometheus", new VirtualClock(), send);
+  await expect(history.read("ttft", "1h", END)).rejects.toThrow(/^Prometheus gives no answer$/);
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+});
+
+it("refuses an address whose password has a bare percent sign", () => {
+  expect(() => prometheusHistory("http://u:100%@prom", "--prometheus", new VirtualClock())).toThrow("%25");
 });
 
 it.each(["prom:9090", "ftp://prom", "http://prom/?query=up", ""])("refuses the address %j", (address) => {

@@ -16,7 +16,7 @@ const LEAST_WINDOW = 60;
 /** Milliseconds for an answer of Prometheus, and for which an answer counts again. */
 const TIMEOUT = 10_000;
 const FRESH = 10_000;
-const MAX_BYTES = 4 << 20;
+const MAX_BYTES = 1 << 20;
 const MAX_SERIES = 32;
 const MAX_CACHED = 32;
 /** Questions at a time; the next one is refused. */
@@ -85,12 +85,16 @@ const FIGURES: Readonly<Record<HistoryFigure, Row>> = {
   },
 };
 
-/** Sends one GET and returns the body; rejects where there is none of at most `MAX_BYTES` within `TIMEOUT`. */
-export type AskPrometheus = (url: string, headers: Readonly<Record<string, string>>) => Promise<string>;
+/** Sends one GET and returns the body; rejects where there is none of at most `MAX_BYTES` before `over`. */
+export type AskPrometheus = (
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  over: AbortSignal,
+) => Promise<string>;
 
 /** @throws when Prometheus does not answer with 200 */
-const ask: AskPrometheus = async (url, headers) => {
-  const answer = await fetch(url, { headers, redirect: "error", signal: AbortSignal.timeout(TIMEOUT) });
+const ask: AskPrometheus = async (url, headers, over) => {
+  const answer = await fetch(url, { headers, redirect: "error", signal: over });
   let text = "";
   let bytes = 0;
   const decoder = new TextDecoder();
@@ -112,12 +116,13 @@ export function prometheusHistory(address: string, flag: string, clock: Clock, s
   const { base, headers } = targetOf(address, flag);
   const answers = new Map<string, { readonly at: number; readonly answer: Promise<HistoryFeed> }>();
   let asked = 0;
-  const read = async (figure: HistoryFigure, span: HistorySpan, end: number): Promise<HistoryFeed> => {
+  const read = async (figure: HistoryFigure, span: HistorySpan, to: number): Promise<HistoryFeed> => {
     if (asked >= MAX_ASKED) throw new HistoryError("too many questions wait for Prometheus; try again");
     asked++;
+    // The first query that fails ends the others, too.
+    const over = new AbortController();
     try {
       const [length, step] = SPANS[span];
-      const to = Math.floor(end / step) * step;
       const from = to - length;
       const { unit, queries } = FIGURES[figure];
       const window = `${Math.max(LEAST_WINDOW, step)}s`;
@@ -125,7 +130,17 @@ export function prometheusHistory(address: string, flag: string, clock: Clock, s
         queries.map(async ([query, name]) => {
           const parameters = { query: query.replaceAll("W]", `${window}]`), start: from, end: to, step };
           const search = new URLSearchParams(Object.entries(parameters).map(([key, value]) => [key, String(value)]));
-          return seriesOf(await send(`${base}/api/v1/query_range?${search}`, headers), name, from, to, step);
+          return seriesOf(
+            await send(
+              `${base}/api/v1/query_range?${search}`,
+              headers,
+              AbortSignal.any([over.signal, AbortSignal.timeout(TIMEOUT)]),
+            ),
+            name,
+            from,
+            to,
+            step,
+          );
         }),
       );
       return { figure, from, step, unit, series: parts.flat().slice(0, MAX_SERIES) };
@@ -135,16 +150,19 @@ export function prometheusHistory(address: string, flag: string, clock: Clock, s
       const cause = error instanceof Error && /^its? answer/.test(error.message) ? `: ${error.message}` : "";
       throw new HistoryError(`Prometheus gives no answer${cause}`);
     } finally {
+      over.abort();
       asked--;
     }
   };
   return {
     read(figure, span, end) {
       const now = clock.now();
-      const key = `${figure} ${span} ${end ?? ""}`;
+      const step = SPANS[span][1];
+      const to = Math.floor((end ?? clock.wall() / 1000) / step) * step;
+      const key = `${figure} ${span} ${to}`;
       const known = answers.get(key);
       if (known !== undefined && now - known.at < FRESH) return known.answer;
-      const answer = read(figure, span, end ?? clock.wall() / 1000);
+      const answer = read(figure, span, to);
       answers.delete(key);
       answers.set(key, { at: now, answer });
       if (answers.size > MAX_CACHED) answers.delete(answers.keys().next().value!);
@@ -159,7 +177,12 @@ function targetOf(address: string, flag: string): { base: string; headers: Reado
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "")
     throw new SluiceError("FLAG_VALUE", `${flag} takes the address of a Prometheus, such as http://prometheus:9090`);
   const { username, password } = url;
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  let credentials: string;
+  try {
+    credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  } catch {
+    throw new SluiceError("FLAG_VALUE", `${flag}: write each % of the user and the password as %25`);
+  }
   url.username = "";
   url.password = "";
   return {

@@ -59,7 +59,7 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   too_large:
     "The body is larger than the limit: 32 MiB in `sluice gateway`, and `--max-request-body` (default 32Mi) in `sluice epp`. Send less, or raise the flag of `sluice epp`.",
   rate_limited_requests:
-    "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. Send the request again after the time in `retry-after` and `retry-after-ms`; official OpenAI clients do so. [quotas.md](../use/quotas.md) has the rules.",
+    "A limit of requests per minute is reached: for the key (without keys, for the address of the client), for the model, or for both together. The detail names the limit. Send the request again after the time in `retry-after` and `retry-after-ms`. By default, the official clients of OpenAI and Anthropic do so twice, if the time is at most 60 s. [quotas.md](../use/quotas.md) has the rules.",
   rate_limited_tokens:
     "A limit of tokens per minute is reached. Prompts and answers count together; a request reserves the tokens that its answer will probably need. The rest is as for [rate_limited_requests](#rate_limited_requests).",
   rate_limited_in_flight:
@@ -141,7 +141,8 @@ function errorsReference(): string {
     "",
     "Through Envoy the client gets the text `inference error: <code> - <detail>`. `sluice gateway` answers with an error object: in",
     "Anthropic's form for clients of Anthropic's API, else in OpenAI's form. The member `help` of the object names the place on this page. The",
-    "code is also the value of the label `error_code`. The dropped reason is the value of the header `x-llm-d-request-dropped-reason`.",
+    "code is also the value of the label `error_code`; `error.code` in OpenAI's form is the status, or a word that OpenAI's API has, such as",
+    "`rate_limit_exceeded`. The dropped reason is the value of the header `x-llm-d-request-dropped-reason`.",
     "",
     ...refusals,
     "### Bad HTTP requests",

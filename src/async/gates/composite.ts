@@ -202,7 +202,7 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
 export const tierPriorityAdmissionGate = defineGate({
   type: "tier-priority-admission",
   describe:
-    "Decides by the label of a gate such as redis-quota while the inner gate has no room. Messages `reserved` wait. Messages `overflow` of the tier `interactive` end with 429. Other messages return to their queue.",
+    "While the inner gate has no room, the label `classification` of a message decides; a gate such as redis-quota sets it. A message `reserved` waits. A message `overflow` of the tier `interactive` ends with 429. Every other message returns to its queue.",
   parameters: z.strictObject({
     saturation_gate: stringParameter().describe("Type of the inner gate, which says whether there is room."),
     saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of the inner gate."),

@@ -15,9 +15,12 @@ export interface Excess {
   readonly kind: LimitKind;
   readonly limit: number;
   readonly used: number;
-  /** Milliseconds until the request fits; undefined = nobody knows; Infinity = it never fits. */
-  readonly waitMs: number | undefined;
+  /** Milliseconds until the request fits, for requests in flight a guess; Infinity = it never fits. */
+  readonly waitMs: number;
 }
+
+/** Milliseconds after which a client may ask again while it has too many requests in flight: nobody knows when one ends. */
+const IN_FLIGHT_RETRY = 1000;
 
 /** Tokens of an answer before one is known. */
 const FIRST_ANSWER = 256;
@@ -69,15 +72,18 @@ export class Counter {
     this.touchedAt = now;
   }
 
-  /** The limit that one more request would exceed, and how long until it fits; undefined = it fits. */
+  /** The limit that one more request would exceed, and how long until it fits; of several, the longest wait. Undefined = it fits. */
   excess(tokens: number, now: number): Excess | undefined {
     this.drain(now);
     const { requestsPerMinute, tokensPerMinute, inFlight } = this.limits;
     // Before the others: who never fits must not be told to wait.
     if (tokensPerMinute !== undefined && tokens > tokensPerMinute)
       return { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs: Number.POSITIVE_INFINITY };
-    if (inFlight !== undefined && this.inFlight >= this.#inFlightRoom(inFlight))
-      return { kind: "in-flight", limit: inFlight, used: this.inFlight + this.others.inFlight, waitMs: undefined };
+    let longest: Excess | undefined;
+    if (inFlight !== undefined && this.inFlight >= this.#inFlightRoom(inFlight)) {
+      const used = this.inFlight + this.others.inFlight;
+      longest = { kind: "in-flight", limit: inFlight, used, waitMs: IN_FLIGHT_RETRY };
+    }
     if (requestsPerMinute !== undefined) {
       const waitMs = waitFor(
         this.requests,
@@ -85,11 +91,14 @@ export class Counter {
         requestsPerMinute,
         this.#rate(requestsPerMinute, this.others.requestRate),
       );
-      if (waitMs > 0) return { kind: "requests", limit: requestsPerMinute, used: this.requests.used, waitMs };
+      if (waitMs > (longest?.waitMs ?? 0))
+        longest = { kind: "requests", limit: requestsPerMinute, used: this.requests.used, waitMs };
     }
-    if (tokensPerMinute === undefined) return undefined;
+    if (tokensPerMinute === undefined) return longest;
     const waitMs = waitFor(this.tokens, tokens, tokensPerMinute, this.#rate(tokensPerMinute, this.others.tokenRate));
-    return waitMs > 0 ? { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs } : undefined;
+    return waitMs > (longest?.waitMs ?? 0)
+      ? { kind: "tokens", limit: tokensPerMinute, used: this.tokens.used, waitMs }
+      : longest;
   }
 
   /**

@@ -70,7 +70,7 @@ describe("which rules are for a request", () => {
     expect(fits(1, 1, "a")).toBe(1);
   });
 
-  it("all apply; the first exceeded one refuses, and the request consumes nothing", () => {
+  it("all apply; an exceeded one refuses, and the request consumes nothing", () => {
     const refusals: string[] = [];
     const events = { refused: (rule: string, kind: string) => void refusals.push(`${rule}: ${kind}`) };
     const { fits, ask } = setUp(
@@ -85,6 +85,47 @@ describe("which rules are for a request", () => {
     // Three of five are left for other models.
     expect(fits(5, 1, "a", { model: "n" })).toBe(3);
     expect(refusedBy(ask()).rejection.reason).toBe("rate_limited_requests");
+  });
+});
+
+describe("several exceeded limits", () => {
+  it("the longest wait refuses, in one rule and among several", () => {
+    const refusals: string[] = [];
+    const events = { refused: (rule: string, kind: string) => void refusals.push(`${rule}: ${kind}`) };
+    const { clock, ask } = setUp(
+      [
+        { key: "*", requestsPerMinute: 30, tokensPerMinute: 60, inFlight: 1 },
+        { model: "m", requestsPerMinute: 1 },
+        { requestsPerMinute: 1000, tokensPerMinute: 1000, inFlight: 1 },
+      ],
+      events,
+    );
+    const first = granted(ask(60));
+    const wait = (tokens: number, model = "m") => refusedBy(ask(tokens, "a", { model })).headers.get("retry-after-ms");
+    expect(wait(10)).toBe("60000");
+    // The answer reserves one token more.
+    expect(wait(10, "n")).toBe("11000");
+    clock.advance(59_500);
+    expect(wait(1)).toBe("1000");
+    expect(wait(60)).toBe("1000");
+    first.settle(used(60, 0));
+    expect(wait(60)).toBe("500");
+    expect(refusals).toEqual([
+      "model=m: requests",
+      "key=*: tokens",
+      "key=*: in-flight",
+      "key=*: in-flight",
+      "key=*: tokens",
+    ]);
+    clock.advance(500);
+    granted(ask(60));
+    expect(refusedBy(ask(61)).rejection.reason).toBe("over_token_limit");
+  });
+
+  it("a request that never fits one of them is not told to wait for another", () => {
+    const { ask } = setUp([{ key: "*", requestsPerMinute: 1 }, { tokensPerMinute: 50 }]);
+    granted(ask(1));
+    expect(refusedBy(ask(51)).rejection.reason).toBe("over_token_limit");
   });
 });
 

@@ -58,8 +58,6 @@ export interface QuotaEvents {
   refused?(rule: string, kind: LimitKind): void;
 }
 
-/** Milliseconds after which a client may ask again while it has too many requests in flight: nobody knows when one ends. */
-const IN_FLIGHT_RETRY = 1000;
 const REASONS = {
   requests: "rate_limited_requests",
   tokens: "rate_limited_tokens",
@@ -71,7 +69,7 @@ const WORDS: Readonly<Record<LimitKind, string>> = {
   "in-flight": "requests in flight",
 };
 
-/** Limits requests by rules. All rules that match a request apply; the first one that it would exceed refuses it. */
+/** Limits requests by rules. All rules that match a request apply; of those that it would exceed, the one with the longest wait refuses it. */
 export class QuotaTable implements Quotas {
   readonly #clock: Clock;
   readonly #events: QuotaEvents;
@@ -118,6 +116,7 @@ export class QuotaTable implements Quotas {
     const prompt = countsTokens ? promptEstimate(request) : 0;
     const { answers = 1 } = request;
     const reserved: number[] = [];
+    let refusal: { readonly excess: Excess; readonly at: number } | undefined;
     for (let i = 0; i < counters.length; i++) {
       const counter = counters[i]!;
       const tokens = countsTokens ? counter.reservation(prompt, request.maxTokens, answers) : 0;
@@ -125,9 +124,14 @@ export class QuotaTable implements Quotas {
       const excess = counter.excess(tokens, now);
       if (excess === undefined) continue;
       this.#events.touched?.(counter);
-      this.#events.refused?.(rules[i]!.name, excess.kind);
-      for (const other of counters) other.drain(now);
-      return overLimit(excess, tokens, counter.name, rateLimitHeaders(counters));
+      // A client that waits for a shorter one is only refused again.
+      if (refusal === undefined || excess.waitMs > refusal.excess.waitMs) refusal = { excess, at: i };
+    }
+    if (refusal !== undefined) {
+      const { excess, at } = refusal;
+      this.#events.refused?.(rules[at]!.name, excess.kind);
+      for (const counter of counters) counter.drain(now);
+      return overLimit(excess, reserved[at]!, counters[at]!.name, rateLimitHeaders(counters));
     }
     for (let i = 0; i < counters.length; i++) {
       const counter = counters[i]!;
@@ -186,7 +190,7 @@ class CountedGrant implements Grant {
 }
 
 function overLimit(excess: Excess, tokens: number, counter: string, headers: HeaderList): OverLimit {
-  const { kind, limit, used, waitMs = IN_FLIGHT_RETRY } = excess;
+  const { kind, limit, used, waitMs } = excess;
   const what = `${limit} ${WORDS[kind]} (${counter})`;
   if (waitMs === Number.POSITIVE_INFINITY) {
     const sentence = `the prompt has about ${tokens} tokens, and the limit is ${what}, so the request never fits; send a shorter prompt`;

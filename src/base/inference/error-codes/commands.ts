@@ -111,7 +111,7 @@ export const COMMAND_ERRORS = {
   },
   CONFIG_MIGRATION: {
     exit: 1,
-    cause: "The rewritten configuration would not mean the same.",
+    cause: "The rewritten configuration would not mean the same as the old one.",
     remedy: "Edit the configuration by hand.",
   },
   ENVOY_RESOURCES: {

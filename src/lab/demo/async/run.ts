@@ -54,7 +54,8 @@ const ACTS: readonly ActPlan[] = [
   {
     name: "backlog, gate",
     title: (count, slots) =>
-      `2 of 3: the same traffic, and ${count} long requests in a queue behind a gate.
+      `2 of 3: the same traffic, plus ${count} requests with long answers in a queue
+  behind a gate.
   N = ${slots} slots x (D - B) more may start: D are free, B = ${BASELINE} stay free.
   Near the end the demo kills the dispatcher; its requests return to the queue when
   their leases expire.`,

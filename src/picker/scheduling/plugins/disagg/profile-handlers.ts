@@ -181,7 +181,7 @@ const pdParameters = z
 /** scheduling 3.7 */
 export const pdProfileHandler = defineProfileHandler({
   type: "pd-profile-handler",
-  describe: "Deprecated: chooses the endpoint that answers, and one that computes the prompt.",
+  describe: "Deprecated: chooses an endpoint for decode and, if the decider approves, one for prefill.",
   deprecated: "write disagg-profile-handler, with the decider in deciders.prefill",
   parameters: pdParameters,
   references: ({ deciderPluginName }) => [{ path: ["deciderPluginName"], name: deciderPluginName, kind: "decider" }],

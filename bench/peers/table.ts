@@ -30,7 +30,12 @@ const COLUMNS: readonly Column[] = [
  */
 export function peersTable(results: Results, cases: readonly string[], beside: string): string {
   const [first, ...others] = COLUMNS;
-  const heads = ["Proxy", first!.head, `CPU beside ${beside}`, ...others.map(({ head }) => head)];
+  const heads = [
+    "Proxy",
+    first!.head,
+    `CPU per request at full rate, relative to ${beside}`,
+    ...others.map(({ head }) => head),
+  ];
   const rows = Object.keys(results).map((subject) => {
     const cells = (name: string): readonly Cell[] => valid(results[subject]?.[name] ?? []);
     const column = ({ figure, text }: Column): string =>

@@ -82,7 +82,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig and gateway.yaml files as at a start of sluice",
+    about: "check EndpointPickerConfig, gateway.yaml and dispatch.yaml files as at a start of sluice",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {

@@ -276,12 +276,12 @@ ${more}`;
     [
       "an unknown gate type (A-13)",
       queue("    gate_type: promethius-budget\n"),
-      /gate type `promethius-budget` of queue `q` is not known; did you mean `prometheus-budget`\?/,
+      /dispatch\.yaml:\d+:5: queues\[0\]\.gate_type: gate type `promethius-budget` is not known; did you mean `prometheus-budget`\?/,
     ],
     [
       "a gate's parameter (A-12, H-47)",
       queue("    gate_type: prometheus-budget\n    gate_params: {pol: llama}\n"),
-      /gate `prometheus-budget` of queue `q`: .*unknown key `pol`; did you mean `pool`/,
+      /dispatch\.yaml:\d+:19: queues\[0\]\.gate_params\.pol: unknown key `pol`; did you mean `pool`/,
     ],
     ["a pool that is not there (A-71)", queue("    worker_pool_id: big\n"), /big/],
   ])("because of %s says where and what, status 1", async (_, text, message) => {

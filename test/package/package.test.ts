@@ -123,7 +123,8 @@ describe("the packed package, installed elsewhere", () => {
       return [notice, name, text] as const;
     });
     expect(packages.map(([, name]) => name)).toEqual(expect.arrayContaining(["commander", "undici", "yaml", "zod"]));
-    for (const [, name, text] of packages) expect(text, name).toMatch(/Permission (?:is hereby granted|to use)|Apache License/);
+    for (const [, name, text] of packages)
+      expect(text, name).toMatch(/Permission (?:is hereby granted|to use)|Apache License/);
     // zod is beside them for the types of plugins.
     const beside = packages.filter(([, name]) => existsSync(join(home, "node_modules", name!))).map(([, name]) => name);
     expect(beside).toEqual(["zod"]);

@@ -87,6 +87,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   const up = series.latest("endpoints.up");
   const known =
     up === null ? null : up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
+  // Streams without usage are no tokens of 0: nobody counted them.
+  const usage = minute && minute.outputTokensPerSecond + minute.promptTokensPerSecond > 0 ? minute : undefined;
   const saturation = series.latest("saturation");
   const waiting = series.latest("waiting");
   const quantiles = (of: { p50: number | null; p99: number | null } | undefined): string =>
@@ -106,8 +108,9 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     },
     { name: "Duration p90", value: span(minute?.durationMs.p90), also: quantiles(minute?.durationMs) },
     {
-      ...{ name: "Output tokens", value: minute === undefined ? "–" : `${figure(minute.outputTokensPerSecond)}/s` },
-      also: `prompt ${figure(minute?.promptTokensPerSecond)}/s`,
+      ...{ name: "Output tokens", value: usage ? `${figure(usage.outputTokensPerSecond)}/s` : "–" },
+      also: usage ? `prompt ${figure(usage.promptTokensPerSecond)}/s` : "no usage reported",
+      title: "of answers with usage; streams have it if clients ask for it",
     },
     {
       ...{ name: "Prefix hit rate", value: percent(minute?.predictedHitRate) },

@@ -121,7 +121,12 @@ export async function validateDispatch(document: Document, folder: string): Prom
   // The places come first, then what concerns a whole part.
   const [last, ...first] = [errors.at(-1)!, ...errors.slice(0, -1)];
   const message = [last, ...first].map((error) => error.message).join("\n");
-  return { summary: undefined, error: { code: last.code, message }, warnings };
+  // The error repeats unknown keys, which may be its cause.
+  return {
+    summary: undefined,
+    error: { code: last.code, message },
+    warnings: warnings.filter((text) => !message.includes(text)),
+  };
 }
 
 type PathFlag = Parameters<DispatchSettings["document"]>[0];

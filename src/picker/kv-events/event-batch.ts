@@ -4,6 +4,8 @@ import { MalformedPayload, PayloadReader } from "./payload-reader.ts";
 const MAX_TEXT = 512;
 /** The most texts beside the tokens of one block. More than one image a token is not possible with usual block sizes. */
 const MAX_EXTRAS = 64;
+/** The most blocks of one event, which is taken in one go. An engine announces what one step computed. */
+const MAX_HASHES = 2 ** 14;
 /** Memory for more tokens than this is given back after the event. */
 const MAX_KEPT_TOKENS = 2 ** 18;
 
@@ -276,6 +278,7 @@ export class EventBatchReader {
   #hashes(into: Hashes): void {
     const reader = this.#reader;
     const count = reader.list();
+    if (count > MAX_HASHES) throw new MalformedPayload(`an event of more than ${MAX_HASHES} blocks`);
     if (count > into.low.length) {
       into.low = new Int32Array(2 * count);
       into.high = new Int32Array(2 * count);

@@ -7,9 +7,9 @@ const REPLAY_IDLE_MS = 5_000;
 const REPLAY_ATTEMPTS = 2;
 /** Milliseconds after a failed replay in which none is asked for. */
 const REPLAY_COOLDOWN_MS = 30_000;
-/** So many replays begin in `REPLAY_SPAN_MS` at most: two, as a first one may show that the engine has started again. */
-const REPLAYS = 2;
-const REPLAY_SPAN_MS = 2_000;
+/** So many replays begin in `REPLAY_SPAN_MS` at most: each opens a socket, and losses of an honest engine come in series. */
+const REPLAYS = 8;
+const REPLAY_SPAN_MS = 8_000;
 /** The first bytes of a payload, which hold its time, tell messages apart. */
 const MARK_BYTES = 32;
 /** The most messages that wait for the end of a replay, and the most bytes. Later ones are lost, which is a gap again. */

@@ -108,4 +108,23 @@ describe("EventFeed", () => {
       [CENTRAL, 0, 0],
     ]);
   });
+
+  it("a message with many events is taken in slices, and its rest is dropped when the endpoint leaves", async () => {
+    const { feed, heard, time, done } = driven({ perEndpoint: PER_ENDPOINT }, { costMs: 0.4 });
+    const endpoint = endpointOf(0);
+    feed.add(endpoint);
+    const many = Buffer.from(encode([1, Array.from({ length: 20 }, (_, n) => ["BlockRemoved", [n]])]));
+    const whole = heard[0]!.message(message(0, "pod-0", many));
+    const first = done().length;
+    expect(first).toBeLessThan(5);
+    await time.advanceAsync(1_000);
+    await whole;
+    expect(first + done().length).toBe(20);
+    const broken = heard[0]!.message(message(1, "pod-0", many));
+    expect(done().length).toBeGreaterThan(0);
+    feed.remove(endpoint);
+    await time.advanceAsync(1_000);
+    await broken;
+    expect(done()).toEqual(["clear 0"]);
+  });
 });

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Announcements } from "./announcements.ts";
-import { EventBatchReader } from "./event-batch.ts";
+import { type BatchPlace, EventBatchReader } from "./event-batch.ts";
 import { EventStream } from "./event-stream.ts";
 import { IngestBudget } from "./ingest-budget.ts";
 import type { Closable, EventMessage, EventSockets, SocketFault, SubscriptionEvents } from "./sockets.ts";
@@ -218,19 +218,56 @@ export class EventFeed {
     return this.#names.get(pod);
   }
 
-  #apply(publisher: Publisher, endpoint: Endpoint, { topic, payload }: EventMessage): Promise<void> | undefined {
-    const { clock, announcements } = this.#parts;
-    const started = clock.now();
+  #apply(publisher: Publisher, endpoint: Endpoint, message: EventMessage): Promise<void> | undefined {
+    const started = this.#parts.clock.now();
+    const rest = this.#read(publisher, endpoint, message, started);
+    const pause = this.#budget.spent(started);
+    return rest === undefined ? pause : this.#applyRest(publisher, endpoint, message, rest, pause);
+  }
+
+  /** A message may hold more events than fit into a slice. */
+  async #applyRest(
+    publisher: Publisher,
+    endpoint: Endpoint,
+    message: EventMessage,
+    from: BatchPlace,
+    first: Promise<void> | undefined,
+  ): Promise<void> {
+    let rest: BatchPlace | undefined = from;
+    let pause = first;
+    for (;;) {
+      await pause;
+      // The slot may be another's by now.
+      if (rest === undefined || this.#endpoints.get(endpoint.slot) !== endpoint) return;
+      const started = this.#parts.clock.now();
+      rest = this.#read(publisher, endpoint, message, started, rest);
+      pause = this.#budget.spent(started);
+    }
+  }
+
+  /** Takes events until a slice is over. @returns where to go on */
+  #read(
+    publisher: Publisher,
+    endpoint: Endpoint,
+    { topic, payload }: EventMessage,
+    started: number,
+    from?: BatchPlace,
+  ): BatchPlace | undefined {
     const model = modelIn(topic);
     try {
-      this.#reader.read(payload, (event, { rank }) => {
-        announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
-      });
+      return this.#reader.read(
+        payload,
+        (event, { rank }) => {
+          this.#parts.announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
+        },
+        () => this.#budget.isSpent(started),
+        from,
+      );
     } catch (error) {
       // Also what nobody expects: a message of a publisher must not end the process.
       this.#fault(publisher, "malformed", error);
+      return undefined;
     }
-    return this.#budget.spent(started);
   }
 
   /** On a socket that several ranks share, the rank of a payload says which endpoint of the address is meant. */

@@ -96,8 +96,9 @@ function ingestion(perEvent: number, name: string): void {
   const prompts = Array.from({ length: 300 }, prompt).map((tokens) => payloadOf(tokens, perEvent));
   const removals = prompts.map(({ hashes }) => removal(hashes));
   const blocks = prompts.reduce((sum, { hashes }) => sum + hashes.length, 0);
-  const take = (payload: Buffer, slot: number): void =>
+  const take = (payload: Buffer, slot: number): void => {
     reader.read(payload, (event, { rank }) => announcements.take(event, slot, rank, MODEL));
+  };
   let best = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 8; round++) {
     const ms = cpuMs(() => {

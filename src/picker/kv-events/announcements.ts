@@ -19,6 +19,13 @@ const OTHER_KINDS = new Set([
 const MAX_GROUPS = 16;
 /** Ranks above this are those of a liar. */
 const MAX_RANK = 1024;
+/**
+ * The most sources, which are ranks and groups: of one endpoint, and of all for each endpoint beside a fixed number. Every block that
+ * several sources hold has a bit for each source of all.
+ */
+const MAX_OWN_SOURCES = 32;
+const SOURCES_PER_ENDPOINT = 4;
+const FREE_SOURCES = 64;
 /** The most block sizes of one endpoint, and of all together. A prompt is hashed for each, as far as blocks are found. */
 const MAX_OWN_BLOCK_SIZES = 2;
 const MAX_BLOCK_SIZES = 16;
@@ -30,6 +37,8 @@ interface Heard {
   readonly kinds: Map<number, string>;
   /** Tokens of a block; groups may differ. */
   readonly sizes: Set<number>;
+  /** Those that have blocks in the index. */
+  readonly sources: Set<number>;
 }
 
 export interface AnnouncementOptions {
@@ -37,6 +46,8 @@ export interface AnnouncementOptions {
   readonly chain: TokenChain;
   readonly tiers: Tiers;
   readonly counts: EventCounts;
+  /** Blocks were forgotten, so the index has memory to free. */
+  onCleared?(): void;
 }
 
 /**
@@ -48,15 +59,20 @@ export class Announcements {
   readonly #chain: TokenChain;
   readonly #tiers: Tiers;
   readonly #counts: EventCounts;
+  readonly #onCleared: () => void;
   /** By slot. */
   readonly #heard = new Map<number, Heard>();
   #blockSizes: readonly number[] = [];
 
-  constructor({ index, chain, tiers, counts }: AnnouncementOptions) {
+  /** Sources of all endpoints. */
+  #sources = 0;
+
+  constructor({ index, chain, tiers, counts, onCleared = () => {} }: AnnouncementOptions) {
     this.#index = index;
     this.#chain = chain;
     this.#tiers = tiers;
     this.#counts = counts;
+    this.#onCleared = onCleared;
   }
 
   /** The tokens per block that engines use, each once. */
@@ -83,11 +99,30 @@ export class Announcements {
     if (rank === undefined) {
       this.#index.clear(slot);
       this.#heard.delete(slot);
+      this.#sources -= heard?.sources.size ?? 0;
       this.#sizesChanged();
-      return;
+    } else {
+      this.#forget(slot, sourceOf(rank, -1), heard);
+      for (const group of heard?.kinds.keys() ?? []) this.#forget(slot, sourceOf(rank, group), heard);
     }
-    this.#index.clear(slot, sourceOf(rank, -1));
-    for (const group of heard?.kinds.keys() ?? []) this.#index.clear(slot, sourceOf(rank, group));
+    this.#onCleared();
+  }
+
+  #forget(slot: number, source: number, heard: Heard | undefined): void {
+    if (heard?.sources.delete(source) !== true) return;
+    this.#sources--;
+    this.#index.clear(slot, source);
+  }
+
+  /** @returns whether the source may have blocks */
+  #admit(source: number, { sources }: Heard): boolean {
+    if (sources.has(source)) return true;
+    // Each endpoint has its first source, whatever the others do.
+    const most = FREE_SOURCES + SOURCES_PER_ENDPOINT * this.#heard.size;
+    if (sources.size >= MAX_OWN_SOURCES || (sources.size > 0 && this.#sources >= most)) return false;
+    sources.add(source);
+    this.#sources++;
+    return true;
   }
 
   #store(event: BlocksStored, slot: number, rank: number, model: string): void {
@@ -99,6 +134,10 @@ export class Announcements {
       return;
     }
     const source = sourceOf(rank, event.group);
+    if (!this.#admit(source, heard)) {
+      this.#counts.skipped("stores", labelOf(kind), "too_many_sources");
+      return;
+    }
     const tier = this.#tiers.numberOf(event.tier);
     if (event.tokenCount === 0) this.#move(event, slot, source, tier);
     else if (this.#begin(event, slot, source, model)) this.#add(event, slot, source, tier);
@@ -193,7 +232,7 @@ export class Announcements {
   #of(slot: number): Heard {
     let heard = this.#heard.get(slot);
     if (heard === undefined) {
-      heard = { kinds: new Map(), sizes: new Set() };
+      heard = { kinds: new Map(), sizes: new Set(), sources: new Set() };
       this.#heard.set(slot, heard);
     }
     return heard;

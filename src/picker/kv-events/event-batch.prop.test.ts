@@ -151,4 +151,14 @@ describe("EventBatchReader", () => {
     const deep = Buffer.concat([Buffer.from("92", "hex"), Buffer.alloc(5_000, 0x91), Buffer.from("90", "hex")]);
     expect(() => reader.read(deep, () => {})).toThrow(MalformedPayload);
   });
+
+  it("refuses an event of more blocks than may be taken in one go", () => {
+    const removal = (blocks: number): Buffer =>
+      Buffer.from(encode([1, [["BlockRemoved", Array.from({ length: blocks }, (_, n) => n)]]]));
+    let events = 0;
+    reader.read(removal(2 ** 14), () => events++);
+    expect(events).toBe(1);
+    expect(() => reader.read(removal(2 ** 14 + 1), () => events++)).toThrow(MalformedPayload);
+    expect(events).toBe(1);
+  });
 });

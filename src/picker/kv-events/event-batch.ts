@@ -4,6 +4,8 @@ import { MalformedPayload, PayloadReader } from "./payload-reader.ts";
 const MAX_TEXT = 512;
 /** The most texts beside the tokens of one block. More than one image a token is not possible with usual block sizes. */
 const MAX_EXTRAS = 64;
+/** The most blocks of one event, which is taken in one go. An engine announces what one step computed. */
+const MAX_HASHES = 2 ** 14;
 /** Memory for more tokens than this is given back after the event. */
 const MAX_KEPT_TOKENS = 2 ** 18;
 
@@ -57,6 +59,14 @@ export interface BatchHead {
   readonly rank: number;
 }
 
+/** A place between two events of a payload. */
+export interface BatchPlace {
+  readonly head: BatchHead;
+  readonly at: number;
+  /** Events from there on. */
+  readonly left: number;
+}
+
 const STORED_FIELDS = [
   "block_hashes",
   "parent_block_hash",
@@ -101,11 +111,32 @@ export class EventBatchReader {
   /**
    * Reads a payload.
    * @param onEvent called for each event, in order; the event is valid during the call only
+   * @param isEnough asked after each event whether to stop there
+   * @param from where an earlier call for this payload stopped; undefined = the beginning
+   * @returns where it stopped; undefined = all events are read
    * @throws MalformedPayload; events before the fault have been reported
    */
-  read(payload: Buffer, onEvent: (event: KvEvent, head: BatchHead) => void): void {
+  read(
+    payload: Buffer,
+    onEvent: (event: KvEvent, head: BatchHead) => void,
+    isEnough: () => boolean = () => false,
+    from?: BatchPlace,
+  ): BatchPlace | undefined {
     const reader = this.#reader;
     reader.open(payload);
+    const { head, at, left } = from ?? this.#begin();
+    reader.at = at;
+    for (let rest = from === undefined ? reader.list() : left; rest > 0; rest--) {
+      const event = this.#event();
+      if (event !== undefined) onEvent(event, head);
+      if (rest > 1 && isEnough()) return { head, at: reader.at, left: rest - 1 };
+    }
+    return undefined;
+  }
+
+  /** Finds the events of a payload. */
+  #begin(): BatchPlace {
+    const reader = this.#reader;
     const places = { events: -1, rank: -1 };
     if (reader.isMap()) {
       for (let left = reader.map(); left > 0; left--) {
@@ -124,12 +155,7 @@ export class EventBatchReader {
       }
     }
     if (places.events < 0) throw new MalformedPayload("a payload without events");
-    const head = { rank: this.#rankAt(places.rank) };
-    reader.at = places.events;
-    for (let left = reader.list(); left > 0; left--) {
-      const event = this.#event();
-      if (event !== undefined) onEvent(event, head);
-    }
+    return { head: { rank: this.#rankAt(places.rank) }, at: places.events, left: 0 };
   }
 
   #rankAt(place: number): number {
@@ -276,6 +302,7 @@ export class EventBatchReader {
   #hashes(into: Hashes): void {
     const reader = this.#reader;
     const count = reader.list();
+    if (count > MAX_HASHES) throw new MalformedPayload(`an event of more than ${MAX_HASHES} blocks`);
     if (count > into.low.length) {
       into.low = new Int32Array(2 * count);
       into.high = new Int32Array(2 * count);

@@ -1,10 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Announcements } from "./announcements.ts";
-import { EventBatchReader } from "./event-batch.ts";
+import { type BatchPlace, EventBatchReader } from "./event-batch.ts";
 import { EventStream } from "./event-stream.ts";
 import { IngestBudget } from "./ingest-budget.ts";
-import { MalformedPayload } from "./payload-reader.ts";
 import type { Closable, EventMessage, EventSockets, SocketFault, SubscriptionEvents } from "./sockets.ts";
 
 /** The label of what happens on the address where all publishers send. */
@@ -76,8 +75,12 @@ export class EventFeed {
   readonly #reader = new EventBatchReader();
   /** Endpoints by slot. */
   readonly #endpoints = new Map<number, Endpoint>();
-  /** The publishers of endpoints, by slot. */
+  /** The endpoints that a publisher may mean, by what it may call itself; undefined = made anew when a message asks. */
+  #names: ReadonlyMap<string, Endpoint> | undefined;
+  /** The publishers that Sluice has subscribed to, by slot. */
   readonly #publishers = new Map<number, Publisher>();
+  /** The publishers that send to `bind`, by slot. Anybody may send there, so their sequences are not those of `#publishers`. */
+  readonly #heard = new Map<number, Publisher>();
   #central: Closable | undefined;
   readonly #centralState = new Publisher(CENTRAL);
   #isClosed = false;
@@ -90,7 +93,7 @@ export class EventFeed {
 
   /** The publishers that Sluice hears, or has subscribed to. */
   states(): PublisherState[] {
-    const all = [...this.#publishers.values()];
+    const all = [...this.#publishers.values(), ...this.#heard.values()];
     if (this.#central !== undefined) all.push(this.#centralState);
     return all.map(({ pod, messages, reconnections, faults, stream }) => ({
       ...{ pod, messages, reconnections, faults },
@@ -105,7 +108,13 @@ export class EventFeed {
     if (settings.bind !== undefined && this.#central === undefined)
       this.#central = sockets.subscribe(settings.bind, settings.topicFilter, true, this.#centralEvents());
     if (this.#endpoints.has(endpoint.slot)) return;
+    this.#subscribe(endpoint);
     this.#endpoints.set(endpoint.slot, endpoint);
+    this.#names = undefined;
+  }
+
+  #subscribe(endpoint: Endpoint): void {
+    const { settings, sockets } = this.#parts;
     const { perEndpoint } = settings;
     if (perEndpoint === undefined || !perEndpoint.selects(endpoint)) return;
     const { port, replayPort } = perEndpoint;
@@ -115,20 +124,23 @@ export class EventFeed {
       endpoint,
       replayPort === undefined ? undefined : addressOf(endpoint, replayPort),
     );
-    this.#publishers.set(endpoint.slot, publisher);
     publisher.subscription = sockets.subscribe(
       addressOf(endpoint, port),
       settings.topicFilter,
       false,
       this.#eventsOf(publisher, (message) => publisher.stream.message(message)),
     );
+    this.#publishers.set(endpoint.slot, publisher);
   }
 
   /** The endpoint has left the pool: its slot may soon be another's. */
   remove(endpoint: Endpoint): void {
     this.#endpoints.delete(endpoint.slot);
-    this.#publishers.get(endpoint.slot)?.close();
-    this.#publishers.delete(endpoint.slot);
+    this.#names = undefined;
+    for (const publishers of [this.#publishers, this.#heard]) {
+      publishers.get(endpoint.slot)?.close();
+      publishers.delete(endpoint.slot);
+    }
     this.#parts.announcements.clear(endpoint.slot);
   }
 
@@ -136,8 +148,10 @@ export class EventFeed {
     this.#isClosed = true;
     this.#central?.close();
     this.#central = undefined;
-    for (const publisher of this.#publishers.values()) publisher.close();
-    this.#publishers.clear();
+    for (const publishers of [this.#publishers, this.#heard]) {
+      for (const publisher of publishers.values()) publisher.close();
+      publishers.clear();
+    }
     this.#endpoints.clear();
   }
 
@@ -159,13 +173,19 @@ export class EventFeed {
       message: (received) => {
         if (this.#isClosed) return undefined;
         publisher.messages++;
-        return message(received);
+        // What is dropped costs time, too.
+        const started = this.#parts.clock.now();
+        return message(received) ?? this.#budget.spent(started);
       },
       disconnected: () => {
         publisher.reconnections++;
         publisher.stream.disconnected();
       },
-      fault: (fault, error) => this.#fault(publisher, fault, error),
+      fault: (fault, error) => {
+        const started = this.#parts.clock.now();
+        this.#fault(publisher, fault, error);
+        return this.#budget.spent(started);
+      },
     };
   }
 
@@ -178,40 +198,76 @@ export class EventFeed {
         this.#fault(state, "unknown-pod", undefined);
         return undefined;
       }
-      let publisher = this.#publishers.get(endpoint.slot);
-      if (publisher === undefined) {
-        publisher = new Publisher(endpoint.id);
-        publisher.stream = this.#streamFor(publisher, endpoint, undefined);
-        this.#publishers.set(endpoint.slot, publisher);
-      }
+      const publisher = this.#heard.get(endpoint.slot) ?? this.#hear(endpoint);
       publisher.messages++;
       return publisher.stream.message(message);
     });
   }
 
-  /** Returns the endpoint that a publisher means: by address and port, by address, or by the name of the pod. */
-  #named(pod: string): Endpoint | undefined {
-    let byAddress: Endpoint | undefined;
-    for (const endpoint of this.#endpoints.values()) {
-      if (endpoint.hostPort === pod || endpoint.id === pod || endpoint.name === pod) return endpoint;
-      if (endpoint.address === pod && (byAddress === undefined || endpoint.rank < byAddress.rank)) byAddress = endpoint;
-    }
-    return byAddress;
+  #hear(endpoint: Endpoint): Publisher {
+    const { id, slot } = endpoint;
+    const publisher = new Publisher(this.#publishers.has(slot) ? `${CENTRAL}/${id}` : id);
+    publisher.stream = this.#streamFor(publisher, endpoint, undefined);
+    this.#heard.set(slot, publisher);
+    return publisher;
   }
 
-  #apply(publisher: Publisher, endpoint: Endpoint, { topic, payload }: EventMessage): Promise<void> | undefined {
-    const { clock, announcements } = this.#parts;
-    const started = clock.now();
+  /** Returns the endpoint that a publisher means: by address and port, by address, or by the name of the pod. */
+  #named(pod: string): Endpoint | undefined {
+    this.#names ??= namesOf([...this.#endpoints.values()]);
+    return this.#names.get(pod);
+  }
+
+  #apply(publisher: Publisher, endpoint: Endpoint, message: EventMessage): Promise<void> | undefined {
+    const started = this.#parts.clock.now();
+    const rest = this.#read(publisher, endpoint, message, started);
+    const pause = this.#budget.spent(started);
+    return rest === undefined ? pause : this.#applyRest(publisher, endpoint, message, rest, pause);
+  }
+
+  /** A message may hold more events than fit into a slice. */
+  async #applyRest(
+    publisher: Publisher,
+    endpoint: Endpoint,
+    message: EventMessage,
+    from: BatchPlace,
+    first: Promise<void> | undefined,
+  ): Promise<void> {
+    let rest: BatchPlace | undefined = from;
+    let pause = first;
+    for (;;) {
+      await pause;
+      // The slot may be another's by now.
+      if (rest === undefined || this.#endpoints.get(endpoint.slot) !== endpoint) return;
+      const started = this.#parts.clock.now();
+      rest = this.#read(publisher, endpoint, message, started, rest);
+      pause = this.#budget.spent(started);
+    }
+  }
+
+  /** Takes events until a slice is over. @returns where to go on */
+  #read(
+    publisher: Publisher,
+    endpoint: Endpoint,
+    { topic, payload }: EventMessage,
+    started: number,
+    from?: BatchPlace,
+  ): BatchPlace | undefined {
     const model = modelIn(topic);
     try {
-      this.#reader.read(payload, (event, { rank }) => {
-        announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
-      });
+      return this.#reader.read(
+        payload,
+        (event, { rank }) => {
+          this.#parts.announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
+        },
+        () => this.#budget.isSpent(started),
+        from,
+      );
     } catch (error) {
-      if (!(error instanceof MalformedPayload)) throw error;
+      // Also what nobody expects: a message of a publisher must not end the process.
       this.#fault(publisher, "malformed", error);
+      return undefined;
     }
-    return this.#budget.spent(started);
   }
 
   /** On a socket that several ranks share, the rank of a payload says which endpoint of the address is meant. */
@@ -226,6 +282,18 @@ export class EventFeed {
     publisher.faults.set(fault, (publisher.faults.get(fault) ?? 0) + 1);
     this.#parts.onFault(publisher.pod, fault, error);
   }
+}
+
+/** Own names go before addresses, and of the endpoints of one address the lowest rank has it. */
+function namesOf(endpoints: readonly Endpoint[]): ReadonlyMap<string, Endpoint> {
+  const names = new Map<string, Endpoint>();
+  const name = (key: string, endpoint: Endpoint): void => {
+    if (!names.has(key)) names.set(key, endpoint);
+  };
+  for (const endpoint of endpoints)
+    for (const key of [endpoint.hostPort, endpoint.id, endpoint.name]) name(key, endpoint);
+  for (const endpoint of endpoints.toSorted((a, b) => a.rank - b.rank)) name(endpoint.address, endpoint);
+  return names;
 }
 
 function addressOf(endpoint: Endpoint, port: number): string {

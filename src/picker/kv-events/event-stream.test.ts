@@ -103,4 +103,66 @@ describe("EventStream", () => {
     asked[0]!.events.done();
     expect(done()).toEqual(["0", "1", "2", "3"]);
   });
+
+  it("a publisher whose sequence jumps to and fro gets a few replays, and then none for a while", () => {
+    const { clock, stream, asked } = driven();
+    for (let n = 0; n < 1_000; n++) stream.message(message(n % 2 === 0 ? 9 : 3, n));
+    expect(asked).toHaveLength(8);
+    expect(stream.held).toBe(0);
+    expect(stream.state).toBe("live");
+    clock.advance(8_000);
+    stream.message(message(20));
+    expect(asked).toHaveLength(9);
+  });
+
+  it("an answer within the call that asks, and a late one of an earlier request, do no harm", () => {
+    const clock = new VirtualClock();
+    const done: string[] = [];
+    let closed = 0;
+    const late: ReplayEvents[] = [];
+    const stream = new EventStream({
+      clock,
+      apply: ({ sequence }) => {
+        done.push(String(sequence));
+        return undefined;
+      },
+      clear: () => done.push("clear"),
+      fault: (fault) => done.push(fault),
+      replay: (_, events) => {
+        late.push(events);
+        events.fault("replay-send", new RangeError("out of range"));
+        return { close: () => closed++ };
+      },
+    });
+    stream.message(message(5));
+    expect(done).toEqual(["replay-send", "5"]);
+    expect(closed).toBe(1);
+    late[0]!.message(message(7));
+    late[0]!.done();
+    expect(done).toEqual(["replay-send", "5"]);
+  });
+
+  it("an error of one message that was held costs no other one", async () => {
+    const clock = new VirtualClock();
+    const done: string[] = [];
+    const asked: ReplayEvents[] = [];
+    const stream = new EventStream({
+      clock,
+      apply: ({ sequence }) => {
+        if (sequence === 5) throw new RangeError("Array buffer allocation failed");
+        done.push(String(sequence));
+        return undefined;
+      },
+      clear: () => done.push("clear"),
+      fault: (fault) => done.push(fault),
+      replay: (_, events) => {
+        asked.push(events);
+        return { close() {} };
+      },
+    });
+    for (const n of [5, 6]) stream.message(message(n));
+    asked[0]!.done();
+    await clock.advanceAsync(0);
+    expect(done).toEqual(["malformed", "6"]);
+  });
 });

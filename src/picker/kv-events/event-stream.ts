@@ -7,6 +7,9 @@ const REPLAY_IDLE_MS = 5_000;
 const REPLAY_ATTEMPTS = 2;
 /** Milliseconds after a failed replay in which none is asked for. */
 const REPLAY_COOLDOWN_MS = 30_000;
+/** So many replays begin in `REPLAY_SPAN_MS` at most: each opens a socket, and losses of an honest engine come in series. */
+const REPLAYS = 8;
+const REPLAY_SPAN_MS = 8_000;
 /** The first bytes of a payload, which hold its time, tell messages apart. */
 const MARK_BYTES = 32;
 /** The most messages that wait for the end of a replay, and the most bytes. Later ones are lost, which is a gap again. */
@@ -55,6 +58,13 @@ export class EventStream {
   #held: EventMessage[] = [];
   #heldBytes = 0;
   #replay: Closable | undefined;
+  /** Number of the request for a replay whose answer counts; 0 = none. */
+  #asking = 0;
+  #asked = 0;
+  /** When the last replays began, the oldest first. */
+  #begun: number[] = [];
+  /** Number of the loop that takes what was held. */
+  #catching = 0;
   #idle: Timer | undefined;
   #attempts = 0;
   #replayed = 0;
@@ -137,6 +147,7 @@ export class EventStream {
 
   #restart(): void {
     this.#restarts++;
+    this.#next = 0;
     this.#cooldownUntil = Number.NEGATIVE_INFINITY;
     this.#parts.clear();
   }
@@ -153,43 +164,64 @@ export class EventStream {
     if (last !== undefined && message.sequence < last.sequence) {
       // The engine starts again while the messages of its former life come.
       this.#endReplay();
-      this.#held = [];
-      this.#heldBytes = 0;
+      this.#held = [message];
+      this.#heldBytes = message.payload.length;
       this.#restart();
-      this.#beginReplay(0);
+      if (!this.#beginReplay(0)) this.#goOn();
+      return;
     }
     if (this.#held.length >= MAX_HELD || this.#heldBytes + message.payload.length > MAX_HELD_BYTES) return;
     this.#held.push(message);
     this.#heldBytes += message.payload.length;
   }
 
+  /** Takes the messages that wait without a replay. */
+  #goOn(): void {
+    this.#next = this.#held[0]?.sequence ?? this.#next;
+    this.#state = "catching-up";
+    void this.#catchUp();
+  }
+
   /** @returns whether a replay has begun */
   #beginReplay(from: number): boolean {
     const { replay, clock } = this.#parts;
-    if (replay === undefined || clock.now() < this.#cooldownUntil) return false;
+    const now = clock.now();
+    if (replay === undefined || now < this.#cooldownUntil) return false;
+    const begun = this.#begun.filter((at) => at > now - REPLAY_SPAN_MS);
+    if (begun.length >= REPLAYS) return false;
+    this.#begun = [...begun, now];
     this.#state = "replaying";
     this.#verifies = false;
     this.#from = from;
     this.#replayed = 0;
     this.#attempts = 0;
     this.#ask(from);
-    return true;
+    // It may be over already.
+    return this.#isReplaying;
+  }
+
+  get #isReplaying(): boolean {
+    return this.#state === "replaying";
   }
 
   #ask(from: number): void {
     this.#attempts++;
     this.#watch();
+    const asked = ++this.#asked;
+    this.#asking = asked;
+    const counts = (): boolean => asked === this.#asking;
     const replay = this.#parts.replay!(from, {
-      message: (message) => (replay === this.#replay ? this.#onReplayed(message) : undefined),
+      message: (message) => (counts() ? this.#onReplayed(message) : undefined),
       done: () => {
-        if (replay === this.#replay) this.#finishReplay(true);
+        if (counts()) this.#finishReplay(true);
       },
       fault: (fault, error) => {
         this.#parts.fault(fault, error);
-        if (replay === this.#replay) this.#finishReplay(false);
+        if (counts()) this.#finishReplay(false);
       },
     });
-    this.#replay = replay;
+    if (counts()) this.#replay = replay;
+    else replay.close();
   }
 
   #watch(): void {
@@ -200,6 +232,7 @@ export class EventStream {
   #onIdle(): void {
     this.#replay?.close();
     this.#replay = undefined;
+    this.#asking = 0;
     if (this.#attempts >= REPLAY_ATTEMPTS) {
       this.#parts.fault("replay-no-progress");
       this.#finishReplay(false);
@@ -220,7 +253,7 @@ export class EventStream {
         // Another life of the engine, which has come further than the one before.
         this.#endReplay();
         this.#restart();
-        this.#beginReplay(0);
+        if (!this.#beginReplay(0)) this.#goOn();
         return undefined;
       }
     }
@@ -252,7 +285,8 @@ export class EventStream {
   }
 
   async #catchUp(): Promise<void> {
-    while (this.#state === "catching-up") {
+    const own = ++this.#catching;
+    while (this.#state === "catching-up" && own === this.#catching) {
       const message = this.#held.shift();
       if (message === undefined) {
         this.#state = "live";
@@ -262,14 +296,19 @@ export class EventStream {
       if (message.sequence < this.#next) continue;
       // There is no second replay for what the first one could not bring.
       this.#gaps += message.sequence - this.#next;
-      const pause = this.#apply(message);
-      if (pause !== undefined) await pause;
+      try {
+        const pause = this.#apply(message);
+        if (pause !== undefined) await pause;
+      } catch (error) {
+        this.#parts.fault("malformed", error);
+      }
     }
   }
 
   #endReplay(): void {
     this.#replay?.close();
     this.#replay = undefined;
+    this.#asking = 0;
     this.#idle?.cancel();
     this.#idle = undefined;
   }

@@ -18,6 +18,11 @@ export class IngestBudget {
     this.#clock = clock;
   }
 
+  /** Whether work that began at `started` has taken a slice. */
+  isSpent(started: number): boolean {
+    return this.#clock.now() - started >= SLICE_MS;
+  }
+
   /**
    * Counts time that a message took.
    * @param started when its work began

@@ -51,14 +51,16 @@ export class PromptMatch {
     return most;
   }
 
-  /** Calls `take` for each whole block of all prompts. */
-  keys(prompt: HashedPrompt, size: number, take: (low: number, high: number) => void): void {
+  /** Calls `take` for the whole blocks of all prompts, `most` at most. */
+  keys(prompt: HashedPrompt, size: number, most: number, take: (low: number, high: number) => void): void {
     const chain = this.#chain;
+    let left = most;
     prompt.tokenized.prompts.forEach((_, at) => {
+      if (left === 0) return;
       const tokens = tokensOf(prompt.tokenized, at);
       const media = mediaOf(prompt.tokenized, at);
       chain.begin(prompt.model);
-      for (let end = size; end <= tokens.length; end += size) {
+      for (let end = size; end <= tokens.length && left > 0; end += size, left--) {
         this.#mixExtras(prompt, media, end - size, end);
         chain.add(tokens, end - size, end);
         take(chain.low, chain.high);

@@ -1,5 +1,7 @@
 /** Bytes of a topic that count. */
 const MAX_TOPIC = 256;
+/** Above it, a number does not tell a sequence from the next one. No engine sends as many messages. */
+const MAX_SEQUENCE = Number.MAX_SAFE_INTEGER - 1;
 
 /** A message of a publisher (scheduling 3.14). */
 export interface EventMessage {
@@ -25,7 +27,8 @@ export interface SubscriptionEvents {
   message(message: EventMessage): Promise<void> | undefined;
   /** The connection to the publisher is lost. The socket connects again by itself. */
   disconnected(): void;
-  fault(fault: SocketFault, error: unknown): void;
+  /** @returns as `message` */
+  fault(fault: SocketFault, error: unknown): Promise<void> | undefined;
 }
 
 export interface ReplayEvents {
@@ -40,7 +43,7 @@ export interface Closable {
   close(): void;
 }
 
-/** The sockets to publishers of KV events, as `EventFeed` uses them. */
+/** The sockets to publishers of KV events, as `EventFeed` uses them. They throw nothing: what fails is a fault, after the call. */
 export interface EventSockets {
   /**
    * Subscribes to a publisher.
@@ -56,8 +59,10 @@ export interface EventSockets {
 /** Returns the message in the frames of a publication; undefined for anything else. */
 export function messageIn(frames: readonly Buffer[]): EventMessage | undefined {
   const [topic, sequence, payload] = frames;
-  if (frames.length !== 3 || sequence!.length !== 8) return undefined;
-  return { topic: topic!.toString("utf8", 0, MAX_TOPIC), sequence: sequenceIn(sequence!), payload: payload! };
+  if (frames.length !== 3) return undefined;
+  const number = sequenceIn(sequence!);
+  if (number === undefined) return undefined;
+  return { topic: topic!.toString("utf8", 0, MAX_TOPIC), sequence: number, payload: payload! };
 }
 
 /**
@@ -68,8 +73,11 @@ export function replayedIn(frames: readonly Buffer[]): EventMessage | "done" | u
   const rest = frames[0]?.length === 0 ? frames.slice(1) : frames;
   const [topic, sequence, payload] = rest.length === 2 ? [undefined, ...rest] : rest;
   if (rest.length > 3 || sequence?.length !== 8 || payload === undefined) return undefined;
+  // The sequence of the last message is -1.
   if (payload.length === 0) return "done";
-  return { topic: topic?.toString("utf8", 0, MAX_TOPIC) ?? "", sequence: sequenceIn(sequence), payload };
+  const number = sequenceIn(sequence);
+  if (number === undefined) return undefined;
+  return { topic: topic?.toString("utf8", 0, MAX_TOPIC) ?? "", sequence: number, payload };
 }
 
 /** Returns the frames that ask for a replay. */
@@ -79,6 +87,8 @@ export function replayRequest(from: number): [Buffer, Buffer] {
   return [Buffer.alloc(0), sequence];
 }
 
-function sequenceIn(frame: Buffer): number {
-  return frame.readUInt32BE(0) * 2 ** 32 + frame.readUInt32BE(4);
+function sequenceIn(frame: Buffer): number | undefined {
+  if (frame.length !== 8) return undefined;
+  const sequence = frame.readUInt32BE(0) * 2 ** 32 + frame.readUInt32BE(4);
+  return sequence <= MAX_SEQUENCE ? sequence : undefined;
 }

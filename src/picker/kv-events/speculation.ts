@@ -1,10 +1,11 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { EventIndex } from "../prefix/event-index.ts";
 
-/** The source of expected blocks; those of engines are above. */
-const EXPECTED = 0;
-/** The most expected blocks; the oldest go first. */
+/** The source of expected blocks; those of engines are above, from 0. */
+const EXPECTED = -1;
+/** The most expected blocks, and their share of the index: they must not push out what engines announce. The oldest go first. */
 const MAX_BLOCKS = 2 ** 20;
+const MAX_SHARE = 1 / 8;
 
 interface Expectation {
   readonly until: number;
@@ -19,6 +20,7 @@ export class Speculation {
   readonly #clock: Clock;
   readonly #tier: number;
   readonly #ttl: number;
+  readonly #most: number;
   /** Oldest first. */
   #waiting: Expectation[] = [];
   #done = 0;
@@ -30,6 +32,7 @@ export class Speculation {
     this.#clock = clock;
     this.#tier = tier;
     this.#ttl = ttl;
+    this.#most = Math.min(MAX_BLOCKS, Math.floor(index.maxPairs * MAX_SHARE));
   }
 
   /** Requests whose blocks are expected. */
@@ -42,14 +45,16 @@ export class Speculation {
     return this.#blocks;
   }
 
-  /** @param keys both halves of each key in turn */
-  expect(slot: number, keys: Int32Array): void {
+  /** @param given both halves of each key in turn; what is above the bound of all is ignored */
+  expect(slot: number, given: Int32Array): void {
+    const keys = given.subarray(0, 2 * this.#most);
     this.expire();
+    // Before the new ones come, or these would push out what engines announced.
+    while (this.#blocks + keys.length / 2 > this.#most) this.#dropOldest();
     for (let i = 0; i < keys.length; i += 2)
       this.#index.add(slot, EXPECTED, this.#tier, keys[i]!, keys[i + 1]!, keys[i]!, keys[i + 1]!);
     this.#waiting.push({ until: this.#clock.now() + this.#ttl, slot, keys });
     this.#blocks += keys.length / 2;
-    while (this.#blocks > MAX_BLOCKS) this.#dropOldest();
   }
 
   /** Forgets what did not come in time. Called before each lookup. */

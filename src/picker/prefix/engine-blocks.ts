@@ -1,4 +1,6 @@
 const FIRST_ROWS = 64;
+/** A table with less than one row of so many in use is made smaller. */
+const SHRINK = 8;
 const STRIDE = 4;
 const HIGH = 1;
 const ENTRY = 2;
@@ -103,6 +105,8 @@ export class EngineBlocks {
       hole = next;
     }
     rows[STRIDE * hole + META] = 0;
+    // An engine that empties its cache gives the memory back, and `victim` never has to look through a table of free rows.
+    if (capacity > FIRST_ROWS && SHRINK * this.#size < capacity) this.#rebuild(Math.max(FIRST_ROWS, 2 * this.#size));
   }
 
   /** Returns a row to evict: the next one in use from where the last search ended, so in no order. There must be one. */
@@ -122,10 +126,14 @@ export class EngineBlocks {
     rows[at + META] = meta;
   }
 
+  /** A quarter at a time: the rows of many engines are most of the memory. */
   #grow(): void {
+    this.#rebuild(this.#capacity + (this.#capacity >> 2));
+  }
+
+  #rebuild(capacity: number): void {
     const old = this.#rows;
-    // A quarter at a time: the rows of many engines are most of the memory.
-    this.#capacity += this.#capacity >> 2;
+    this.#capacity = capacity;
     this.#rows = new Int32Array(STRIDE * this.#capacity);
     this.#hand = 0;
     for (let at = 0; at < old.length; at += STRIDE)

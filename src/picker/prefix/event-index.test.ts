@@ -66,6 +66,20 @@ describe("EventIndex", () => {
     expect(matched(index, [1], [0])).toEqual([0]);
   });
 
+  it("forgets again and again without a sweep, and needs no more memory", () => {
+    const index = made(1_000_000);
+    const cycle = (blocks: number): void => {
+      for (let n = 0; n < blocks; n++) add(index, 0, n);
+      index.clear(0);
+    };
+    for (let life = 0; life < 3_000; life++) cycle(1);
+    expect(index.size).toBe(0);
+    expect(index.bytes).toBeLessThan(100_000);
+    for (let life = 0; life < 3_000; life++) cycle(100);
+    expect(index.size).toBeLessThanOrEqual(64 * 100);
+    expect(index.bytes).toBeLessThan(2 ** 20);
+  });
+
   it("an engine that starts again and again needs no more lanes", () => {
     const index = made();
     add(index, 0, 0);

@@ -2,6 +2,12 @@ import { EngineBlocks, MAX_TIERS } from "./engine-blocks.ts";
 import { Lanes } from "./lanes.ts";
 import { ShardedHolders } from "./sharded-holders.ts";
 
+/** Forgotten sources with so many blocks are freed at once. */
+const FREED_AT_ONCE = 64;
+/** With more forgotten sources than this, forgetting frees as many blocks as it adds to them, and some more. */
+const MAX_LEAVING = 64;
+const FREED_MORE = 256;
+
 export interface EventIndexOptions {
   /** The weight of a block on each tier, at least one and at most 16. A block that is on several counts by the highest. */
   readonly weights: readonly number[];
@@ -77,6 +83,11 @@ export class EventIndex {
       this.#best.push(new Uint32Array(1));
       this.#next.push(new Uint32Array(1));
     }
+  }
+
+  /** The most pairs. */
+  get maxPairs(): number {
+    return this.#maxPairs;
   }
 
   /** Pairs of source and announced block. */
@@ -179,12 +190,28 @@ export class EventIndex {
   }
 
   /**
-   * Forgets all blocks of an endpoint, or of one of its sources. The call takes no time; `sweep` frees the memory.
+   * Forgets all blocks of an endpoint, or of one of its sources. The call takes next to no time; `sweep` frees the memory.
    * @param source undefined = all
    */
   clear(slot: number, source?: number): void {
-    this.#leaving.push(...this.#lanes.close(slot, source));
-    this.sweep(0);
+    let added = 0;
+    for (const lane of this.#lanes.close(slot, source)) {
+      const blocks = this.#blocks[lane];
+      const size = blocks?.size ?? 0;
+      if (blocks !== undefined && size > FREED_AT_ONCE) {
+        this.#leaving.push(lane);
+        added += size;
+        continue;
+      }
+      while (blocks !== undefined && blocks.size > 0) this.#drop(lane, blocks, blocks.victim());
+      this.#free(lane);
+    }
+    this.sweep(this.#leaving.length > MAX_LEAVING ? added + FREED_MORE : 0);
+  }
+
+  #free(lane: number): void {
+    this.#blocks[lane] = undefined;
+    this.#lanes.free(lane);
   }
 
   /**
@@ -202,8 +229,7 @@ export class EventIndex {
         left--;
       }
       if (blocks !== undefined && blocks.size > 0) return true;
-      this.#blocks[lane] = undefined;
-      this.#lanes.free(lane);
+      this.#free(lane);
       this.#leaving.shift();
     }
     return false;

@@ -12,6 +12,10 @@ export class Lanes {
   readonly #free: number[] = [];
   #used = 0;
   #size = 0;
+  // The last source that was found: an event names many blocks of one source.
+  #foundSlot = -1;
+  #foundSource = 0;
+  #foundLane = -1;
 
   /** Open lanes. */
   get size(): number {
@@ -30,9 +34,15 @@ export class Lanes {
 
   /** Returns the lane of a source, or -1. */
   find(slot: number, source: number): number {
+    if (slot === this.#foundSlot && source === this.#foundSource) return this.#foundLane;
     const pairs = this.#bySlot[slot];
-    if (pairs !== undefined) for (let i = 0; i < pairs.length; i += 2) if (pairs[i] === source) return pairs[i + 1]!;
-    return -1;
+    let lane = -1;
+    for (let i = 0; pairs !== undefined && lane < 0 && i < pairs.length; i += 2)
+      if (pairs[i] === source) lane = pairs[i + 1]!;
+    this.#foundSlot = slot;
+    this.#foundSource = source;
+    this.#foundLane = lane;
+    return lane;
   }
 
   /** Returns the lane of a source, and opens one if it has none. */
@@ -49,6 +59,7 @@ export class Lanes {
     this.#lanes[slot] ??= [];
     this.#lanes[slot].push(lane);
     this.#size++;
+    this.#foundLane = lane;
     return lane;
   }
 
@@ -56,6 +67,7 @@ export class Lanes {
   close(slot: number, source?: number): number[] {
     const pairs = this.#bySlot[slot];
     if (pairs === undefined) return [];
+    this.#foundSlot = -1;
     const closed: number[] = [];
     const left: number[] = [];
     for (let i = 0; i < pairs.length; i += 2) {

@@ -16,5 +16,5 @@ export class Unprepared {
 export function missingReason(error: unknown): MissingReason {
   const code = error instanceof SluiceError ? error.code : "";
   if (code === "PREPARE_TIMEOUT" || code === "RENDER_TIMEOUT") return "late";
-  return code.endsWith("_LIMIT") ? "limit" : "failed";
+  return code.endsWith("_LIMIT") || code === "BURST_FULL" ? "limit" : "failed";
 }

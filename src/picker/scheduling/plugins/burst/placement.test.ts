@@ -33,6 +33,38 @@ function placed(prompts: readonly string[], running: readonly number[], settings
   return requests.map(({ replica }) => replica);
 }
 
+/** Pairs of equal long prompts, and how often their blocks are read while they are placed. */
+function reads(pairs: number, blocks: number, settings: Partial<PlacementSettings>): number {
+  let count = 0;
+  const requests = Array.from({ length: pairs }, (_, n): Placed => {
+    const hashes = new BlockHashes();
+    hashes.reset(blocks, 1);
+    hashes.low.fill(n);
+    for (let i = 0; i < blocks; i++) hashes.high[i] = i;
+    hashes.count = blocks;
+    hashes.ends[0] = blocks;
+    hashes.prompts = 1;
+    const low = new Proxy(hashes.low, {
+      get(target, key) {
+        count++;
+        return Reflect.get(target, key);
+      },
+    });
+    const { high, ends, prompts } = hashes;
+    return { hashes: { low, high, ends, prompts, count: blocks } as BlockHashes, replica: undefined };
+  });
+  const all = requests.flatMap((request) => [request, { ...request }]);
+  place(
+    all,
+    [
+      { name: "a", running: 0 },
+      { name: "b", running: 0 },
+    ],
+    { ...USUAL, ...settings },
+  );
+  return count;
+}
+
 describe("the placement of one window (scheduling 3.10.5)", () => {
   it("sends equal prompts to one replica, and different ones to different replicas", () => {
     expect(placed(["ab", "xy", "ab", "xy", "ab"], [0, 0])).toEqual([0, 1, 0, 1, 0]);
@@ -115,5 +147,11 @@ describe("the placement of one window (scheduling 3.10.5)", () => {
         },
       ),
     );
+  });
+
+  it("reads no blocks that it does not need, and a bounded number of those that it needs", () => {
+    expect(reads(100, 2_048, {})).toBeLessThan(1_000);
+    expect(reads(100, 2_048, { minColocateBlocks: 1 })).toBeLessThan(2 ** 17 + 1_000);
+    expect(reads(100, 2_048, { balanceBy: "tokens" })).toBeLessThan(2 ** 17 + 1_000);
   });
 });

@@ -1,5 +1,8 @@
 import type { BlockHashes } from "../../../prefix/block-hash.ts";
 
+/** The most comparisons of a block with a replica in one window, which is placed in one go. What is above goes by load. */
+const MAX_COMPARISONS = 2 ** 17;
+
 /** A request of one window. */
 export interface Placed {
   readonly hashes: BlockHashes;
@@ -84,6 +87,11 @@ function prefixKey({ low, high, ends, prompts }: BlockHashes, blocks: number): s
   return key;
 }
 
+/** 53 bits of a hash, in one number. */
+function keyOf(low: number, high: number): number {
+  return (high & 0x1fffff) * 2 ** 32 + (low >>> 0);
+}
+
 /** The placements of one window so far. */
 class Window {
   readonly #replicas: readonly Replica[];
@@ -92,13 +100,18 @@ class Window {
   /** By replica, in requests or blocks. */
   readonly #load: Float64Array;
   /** The replicas that hold each block. */
-  readonly #holders = new Map<string, Set<number>>();
+  readonly #holders = new Map<number, Set<number>>();
+  /** Comparisons that are left. */
+  #left: number;
 
   constructor(replicas: readonly Replica[], settings: PlacementSettings, fairShare: number) {
     this.#replicas = replicas;
     this.#settings = settings;
     this.#fairShare = fairShare;
     this.#load = new Float64Array(replicas.length);
+    const { minColocateBlocks, balanceBy } = settings;
+    // Where neither the replica nor its load depends on blocks, nobody needs to know them.
+    this.#left = minColocateBlocks > 0 || balanceBy === "tokens" ? MAX_COMPARISONS : 0;
   }
 
   put({ members, hashes }: Unit): void {
@@ -124,8 +137,9 @@ class Window {
   /** Leading blocks that each replica holds. */
   #held({ low, high, count }: BlockHashes): ReadonlyMap<number, number> {
     const held = new Map<number, number>();
-    for (let i = 0; i < count; i++) {
-      const holders = this.#holders.get(`${low[i]}:${high[i]}`);
+    for (let i = 0; i < count && this.#left > 0; i++) {
+      const holders = this.#holders.get(keyOf(low[i]!, high[i]!));
+      this.#left -= 1 + (holders?.size ?? 0);
       if (holders === undefined) break;
       for (const replica of holders) held.set(replica, (held.get(replica) ?? 0) + 1);
     }
@@ -133,8 +147,9 @@ class Window {
   }
 
   #hold({ low, high, count }: BlockHashes, replica: number): void {
-    for (let i = 0; i < count; i++) {
-      const key = `${low[i]}:${high[i]}`;
+    for (let i = 0; i < count && this.#left > 0; i++) {
+      this.#left--;
+      const key = keyOf(low[i]!, high[i]!);
       const holders = this.#holders.get(key);
       if (holders === undefined) this.#holders.set(key, new Set([replica]));
       else holders.add(replica);

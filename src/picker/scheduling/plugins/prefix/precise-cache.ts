@@ -29,6 +29,8 @@ const MAX_SHOWN = 100;
 /** Pairs of forgotten endpoints that are freed at a time, and milliseconds between two times. */
 const SWEEP_PAIRS = 2_000;
 const SWEEP_MS = 5;
+/** Leading blocks of a request that are expected where it is routed: their keys are made within the decision. */
+const EXPECTED_BLOCKS = 8192;
 /** Milliseconds between two log lines of one kind. */
 const LOG_INTERVAL_MS = 30_000;
 
@@ -68,6 +70,9 @@ export class PrecisePrefixCache implements Producer {
     this.#announcements = new Announcements({
       ...{ index: this.index, tiers, counts: this.counts },
       chain: new TokenChain(...keys, seed),
+      onCleared: () => {
+        if (this.#sweeper === undefined) this.#sweep();
+      },
     });
     if (speculativeTtl > 0) this.#speculation = new Speculation(this.index, clock, tiers.speculative, speculativeTtl);
     this.feed = new EventFeed({
@@ -183,9 +188,9 @@ export class PrecisePrefixCache implements Producer {
 
   #keysOf(prompt: HashedPrompt): Int32Array {
     const size = this.#expectedSize();
-    const keys = new Int32Array(2 * blocksOf(prompt.tokenized, size));
+    const keys = new Int32Array(2 * Math.min(EXPECTED_BLOCKS, blocksOf(prompt.tokenized, size)));
     let at = 0;
-    this.#match.keys(prompt, size, (low, high) => {
+    this.#match.keys(prompt, size, EXPECTED_BLOCKS, (low, high) => {
       keys[at++] = low;
       keys[at++] = high;
     });

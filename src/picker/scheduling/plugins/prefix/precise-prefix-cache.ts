@@ -22,7 +22,7 @@ export const precisePrefixCacheProducer = defineProducer({
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS],
   requires: [TOKENIZED_PROMPT],
   notes: preciseNotes,
-  create: (parameters, context) => new PrecisePrefixCache(parameters, context, zeroMqSockets()),
+  create: (parameters, context) => new PrecisePrefixCache(parameters, context, zeroMqSockets(context.clock)),
 });
 
 /** scheduling 3.9: the older form, a producer and a scorer in one. */

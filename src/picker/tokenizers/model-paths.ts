@@ -6,17 +6,14 @@ import type { Clock } from "../../base/clock/clock.ts";
 /** The most entries of folders that one search reads, and how deep it goes. */
 const MAX_ENTRIES = 50_000;
 const MAX_DEPTH = 8;
-/** Milliseconds between two searches for models that were not found. */
+/** Milliseconds between two searches for a model that was not found. */
 const SEARCH_AGAIN = 30_000;
 
 /** Finds the `tokenizer.json` of models, by a map and in folders (the local tokenizers of the reference's KV-cache library). */
 export class ModelPaths {
   readonly #map: ReadonlyMap<string, string>;
-  readonly #directories: readonly string[];
-  readonly #fileName: string;
-  readonly #clock: Clock;
-  #found: Promise<ReadonlyMap<string, string>> | undefined;
-  #searchedAt = 0;
+  readonly #folders: Lookup;
+  readonly #mapped = new Map<string, Lookup>();
 
   constructor(
     parts: {
@@ -26,32 +23,96 @@ export class ModelPaths {
     },
     clock: Clock,
   ) {
-    this.#map = parts.modelTokenizerMap;
-    this.#directories = parts.directories;
-    this.#fileName = parts.fileName;
+    const { modelTokenizerMap, directories, fileName } = parts;
+    this.#map = modelTokenizerMap;
+    this.#folders = new Lookup(clock, () => tokenizersIn(directories, fileName));
+    for (const [model, given] of modelTokenizerMap)
+      this.#mapped.set(model, new Lookup(clock, () => tokenizerAt(model, given, fileName)));
+  }
+
+  /** What a search has found already; undefined = nothing so far. */
+  known(model: string): string | undefined {
+    return this.#lookupOf(model).known(model);
+  }
+
+  /**
+   * @param signal ends the wait for a volume that is slow or hangs
+   * @returns undefined when there is none. Searches again after half a minute: volumes may be mounted late.
+   * @throws the signal's reason
+   */
+  async of(model: string, signal?: AbortSignal): Promise<string | undefined> {
+    return (await this.#lookupOf(model).of(model, signal)) ?? this.#map.get(model);
+  }
+
+  #lookupOf(model: string): Lookup {
+    return this.#mapped.get(model) ?? this.#folders;
+  }
+}
+
+/** A search whose result is kept. One search runs at a time, whoever waits for it, and what was found before stays in use. */
+class Lookup {
+  readonly #clock: Clock;
+  readonly #search: () => Promise<ReadonlyMap<string, string>>;
+  readonly #waiting = new Set<() => void>();
+  #found: ReadonlyMap<string, string> | undefined;
+  #underWay = false;
+  #searchedAt = 0;
+
+  /** @param search never rejects */
+  constructor(clock: Clock, search: () => Promise<ReadonlyMap<string, string>>) {
     this.#clock = clock;
+    this.#search = search;
   }
 
-  /** @returns undefined when there is none. Searches the folders again after half a minute: volumes may be mounted late. */
-  async of(model: string): Promise<string | undefined> {
-    const given = this.#map.get(model);
-    if (given !== undefined) {
-      const isFolder = (await stat(given).catch(() => undefined))?.isDirectory() ?? false;
-      return isFolder ? join(given, this.#fileName) : given;
-    }
-    const known = (await this.#search()).get(model);
-    if (known !== undefined || this.#clock.now() - this.#searchedAt < SEARCH_AGAIN) return known;
-    this.#found = undefined;
-    return (await this.#search()).get(model);
+  known(model: string): string | undefined {
+    return this.#found?.get(model);
   }
 
-  #search(): Promise<ReadonlyMap<string, string>> {
-    if (this.#found === undefined) {
-      this.#searchedAt = this.#clock.now();
-      this.#found = tokenizersIn(this.#directories, this.#fileName);
+  async of(model: string, signal: AbortSignal | undefined): Promise<string | undefined> {
+    const known = this.known(model);
+    if (known !== undefined) return known;
+    if (!this.#underWay) {
+      if (this.#found !== undefined && this.#clock.now() - this.#searchedAt < SEARCH_AGAIN) return undefined;
+      this.#begin();
     }
-    return this.#found;
+    await this.#end(signal);
+    return this.known(model);
   }
+
+  #begin(): void {
+    this.#underWay = true;
+    this.#searchedAt = this.#clock.now();
+    void this.#search().then((found) => {
+      this.#found = found;
+      this.#underWay = false;
+      for (const go of this.#waiting) go();
+      this.#waiting.clear();
+    });
+  }
+
+  /** Waits for the search. One that was given up leaves nothing behind. */
+  #end(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = (): void => {
+        signal?.removeEventListener("abort", abandon);
+        resolve();
+      };
+      const abandon = (): void => {
+        this.#waiting.delete(go);
+        reject(signal!.reason);
+      };
+      if (signal?.aborted === true) return reject(signal.reason);
+      this.#waiting.add(go);
+      signal?.addEventListener("abort", abandon, { once: true });
+    });
+  }
+}
+
+/** @returns the file of a path of the map, which may be a folder; nothing while it is not there. */
+async function tokenizerAt(model: string, given: string, fileName: string): Promise<ReadonlyMap<string, string>> {
+  const found = await stat(given).catch(() => undefined);
+  if (found === undefined) return new Map();
+  return new Map([[model, found.isDirectory() ? join(given, fileName) : given]]);
 }
 
 /** @returns paths by model. Folders that cannot be read hold none. */

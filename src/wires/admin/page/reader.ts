@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "../../../base/clock/clock.ts";
 import type { FeedEvents, FeedTopic } from "../feed/feed.ts";
 import { type Position, Rendered } from "./rendered.ts";
 import type { DecisionFilter, FeedSource } from "./source.ts";
@@ -10,14 +11,19 @@ const BATCH = 25;
 const MAX_WATCHED = 200;
 /** Milliseconds after which a comment shows that the stream lives. */
 const ALIVE_MS = 10_000;
+/** Milliseconds that a dropped reader has to read what it left. */
+const GRACE_MS = 5000;
 
 interface ReaderOptions {
+  readonly clock: Clock;
   readonly source: FeedSource;
   readonly stream: { hello(): FeedEvents["hello"]; idOf(position: Position): string };
   readonly topics: readonly FeedTopic[];
   readonly filter: DecisionFilter;
   /** Undefined = from now on. */
   readonly from: Position | undefined;
+  /** Ends the connection of a reader that reads nothing: until then it holds what is unread. */
+  disconnect(): void;
   /** The reader has closed its stream, or was dropped. */
   gone(): void;
 }
@@ -35,6 +41,8 @@ export class Reader {
   /** Decisions that were sent and have not ended. */
   #running: number[] = [];
   #leftAt = 0;
+  /** Runs for a reader that was dropped because it is slow. */
+  #grace: Timer | undefined;
   /** Texts of the present look. */
   #texts: string[] = [];
 
@@ -101,10 +109,19 @@ export class Reader {
     this.#flush(now);
   }
 
-  /** Says why, where that still fits, and closes the stream. */
+  /** Says why, where that still fits, and closes the stream. A slow reader keeps its place until its connection has ended. */
   end(reason: FeedEvents["bye"]["reason"], detail: string): void {
     const controller = this.#controller;
-    this.#close();
+    if (controller === undefined && reason === "slow") return;
+    if (reason === "slow") {
+      this.#forget();
+      const { clock, disconnect } = this.#options;
+      const expired = (): void => {
+        disconnect();
+        this.#close();
+      };
+      this.#grace = clock.after(GRACE_MS, expired, true);
+    } else this.#close();
     if (controller === undefined) return;
     try {
       // It stands behind what is unread: a reader that catches up learns the reason.
@@ -198,9 +215,14 @@ export class Reader {
   }
 
   #close(): void {
+    this.#grace?.cancel();
+    this.#forget();
+    this.#options.gone();
+  }
+
+  #forget(): void {
     this.#controller = undefined;
     this.#texts = [];
-    this.#options.gone();
   }
 }
 

@@ -1,4 +1,5 @@
-import { describe, expect, it } from "vitest";
+import type { Socket } from "node:net";
+import { describe, expect, it, vi } from "vitest";
 import { FakeExchange, loopbackEndpoint } from "../../../test/support/fake-exchange.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { realClock } from "../../base/clock/real.ts";
@@ -13,6 +14,17 @@ const synthetic = (length: number, chunks: number): SyntheticExchange => ({
   body: Buffer.alloc(length, "b"),
   answerType: "text/event-stream",
   answer: Array.from({ length: chunks }, (_, i) => Buffer.from(`chunk ${i};`)),
+});
+
+const sockets: Socket[] = [];
+vi.mock("node:net", async (original) => {
+  const net = await original<typeof import("node:net")>();
+  const connect = (port: number, host: string): Socket => {
+    const socket = net.connect(port, host);
+    sockets.push(socket);
+    return socket;
+  };
+  return { ...net, connect };
 });
 
 describe("a rehearsal", () => {
@@ -79,6 +91,7 @@ describe("a rehearsal", () => {
     await poll("the exchange that never ends", () => opened[0]?.bodyEnded);
     clock.advance(2000);
     await played;
+    expect(sockets.at(-1)!.destroyed).toBe(true);
     await poll("the end of its call", () => opened[0]!.ends.length > 0, 5000);
   });
 });

@@ -94,7 +94,7 @@ export function rehearsal(wire: WireOptions, clock: Clock): PlayExchanges {
     } catch {
       // Cold code serves, too.
     } finally {
-      // The server waits for calls that have not ended.
+      // A connection that the server has not accepted would stay.
       socket?.destroy();
       server.close();
     }

@@ -36,6 +36,8 @@ export class Reader {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #second: number;
   #event: number;
+  /** Revision of the events that it has. */
+  #revision: number;
   #decision: number;
   #generation = 0;
   /** Decisions that were sent and have not ended. */
@@ -52,6 +54,8 @@ export class Reader {
     this.#topics = new Set(topics);
     this.#second = from?.second ?? source.lastSecond() - 1;
     this.#event = from?.event ?? source.events.newest;
+    // One that comes back may lack what has joined since; one that is new has read all of it.
+    this.#revision = from === undefined ? source.events.revision : 0;
     this.#decision = from?.decision ?? source.decisions?.newest() ?? 0;
     this.body = new ReadableStream<Uint8Array>(
       {
@@ -138,7 +142,10 @@ export class Reader {
 
   #events(): void {
     const { events } = this.#options.source;
-    if (events.newest === this.#event) return;
+    if (events.revision === this.#revision) return;
+    // The page replaces an event by its number.
+    for (const event of events.joined(this.#event, this.#revision)) this.#put("event", JSON.stringify(event), true);
+    this.#revision = events.revision;
     const { events: found, lost } = events.after(this.#event);
     if (lost > 0) this.#gap("events", lost);
     for (const event of found) {

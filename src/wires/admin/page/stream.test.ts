@@ -148,6 +148,26 @@ it("continues behind the last event id, and tells what the rings no longer hold"
   expect(gap?.data).toEqual({ topic: "overview", lost: source.oldestSecond() - Number(position.split(".")[1]) - 1 });
 });
 
+it("sends an event again that others have joined, to those who have it", async () => {
+  const { clock, events, stream } = setUp();
+  await clock.advance(2000);
+  for (let i = 0; i < 65; i++) events.add("demo", "", `event ${i}`);
+  const position = stream.position();
+  const reader = stream.open(["events"], {}, undefined)!.getReader();
+  await drain(reader);
+  events.add("demo", "", "joined");
+  const joined = [["event", 65, "joined", 2]];
+  const seen = async (from: ReadableStreamDefaultReader<Uint8Array>) =>
+    (await drain(from))
+      .filter(({ event }) => event !== "hello")
+      .map(({ event, data }) => [event, data["number"], data["text"], data["times"]]);
+  await clock.advance(250);
+  expect(await seen(reader)).toEqual(joined);
+  await clock.advance(250);
+  expect(await seen(reader)).toEqual([]);
+  expect(await seen(stream.open(["events"], {}, position)!.getReader())).toEqual(joined);
+});
+
 it("does not continue an id of another process", async () => {
   const { clock, events, stream } = setUp();
   events.add("demo", "", "old");

@@ -1,25 +1,21 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { ModelPaths, modelOf } from "./model-paths.ts";
+import { ModelPaths, modelOf, REAL_FILES } from "./model-paths.ts";
 
 /** Whether the volume hangs, and how many calls hang. */
 let hangs = false;
 let hung = 0;
-vi.mock("node:fs/promises", async (original) => {
-  const real = await original<typeof import("node:fs/promises")>();
-  const hang = (): Promise<never> => {
-    hung++;
-    return new Promise(() => {});
-  };
-  return {
-    ...real,
-    stat: (...args: Parameters<typeof real.stat>) => (hangs ? hang() : real.stat(...args)),
-    readdir: (...args: Parameters<typeof real.readdir>) => (hangs ? hang() : real.readdir(...args)),
-  };
-});
+const hang = (): Promise<never> => {
+  hung++;
+  return new Promise(() => {});
+};
+const FILES: typeof REAL_FILES = {
+  stat: (path) => (hangs ? hang() : REAL_FILES.stat(path)),
+  list: (path) => (hangs ? hang() : REAL_FILES.list(path)),
+};
 
 const root = mkdtempSync(join(tmpdir(), "sluice-models-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -32,7 +28,7 @@ function put(...path: string[]): string {
 }
 
 function paths(clock: VirtualClock, map: readonly (readonly [string, string])[] = [], fileName = "tokenizer.json") {
-  return new ModelPaths({ modelTokenizerMap: new Map(map), directories: [root], fileName }, clock);
+  return new ModelPaths({ modelTokenizerMap: new Map(map), directories: [root], fileName }, clock, FILES);
 }
 
 describe("the files of tokenizers", () => {

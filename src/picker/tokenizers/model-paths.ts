@@ -1,4 +1,4 @@
-import type { Dirent } from "node:fs";
+import type { Dirent, Stats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import type { Clock } from "../../base/clock/clock.ts";
@@ -8,6 +8,12 @@ const MAX_ENTRIES = 50_000;
 const MAX_DEPTH = 8;
 /** Milliseconds between two searches for a model that was not found. */
 const SEARCH_AGAIN = 30_000;
+
+/** What the searches ask of the file system. */
+export const REAL_FILES = {
+  stat: (path: string): Promise<Stats> => stat(path),
+  list: (path: string): Promise<Dirent[]> => readdir(path, { withFileTypes: true }),
+};
 
 /** Finds the `tokenizer.json` of models, by a map and in folders (the local tokenizers of the reference's KV-cache library). */
 export class ModelPaths {
@@ -22,12 +28,13 @@ export class ModelPaths {
       readonly fileName: string;
     },
     clock: Clock,
+    files: typeof REAL_FILES = REAL_FILES,
   ) {
     const { modelTokenizerMap, directories, fileName } = parts;
     this.#map = modelTokenizerMap;
-    this.#folders = new Lookup(clock, () => tokenizersIn(directories, fileName));
+    this.#folders = new Lookup(clock, () => tokenizersIn(files, directories, fileName));
     for (const [model, given] of modelTokenizerMap)
-      this.#mapped.set(model, new Lookup(clock, () => tokenizerAt(model, given, fileName)));
+      this.#mapped.set(model, new Lookup(clock, () => tokenizerAt(files, model, given, fileName)));
   }
 
   /** What a search has found already; undefined = nothing so far. */
@@ -109,18 +116,27 @@ class Lookup {
 }
 
 /** @returns the file of a path of the map, which may be a folder; nothing while it is not there. */
-async function tokenizerAt(model: string, given: string, fileName: string): Promise<ReadonlyMap<string, string>> {
-  const found = await stat(given).catch(() => undefined);
+async function tokenizerAt(
+  files: typeof REAL_FILES,
+  model: string,
+  given: string,
+  fileName: string,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await files.stat(given).catch(() => undefined);
   if (found === undefined) return new Map();
   return new Map([[model, found.isDirectory() ? join(given, fileName) : given]]);
 }
 
 /** @returns paths by model. Folders that cannot be read hold none. */
-async function tokenizersIn(directories: readonly string[], fileName: string): Promise<ReadonlyMap<string, string>> {
+async function tokenizersIn(
+  files: typeof REAL_FILES,
+  directories: readonly string[],
+  fileName: string,
+): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   let entries = 0;
   const walk = async (root: string, folder: string, depth: number): Promise<void> => {
-    const listed: Dirent[] = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    const listed: Dirent[] = await files.list(folder).catch(() => []);
     for (const entry of listed.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (++entries > MAX_ENTRIES) return;
       if (entry.isDirectory()) {

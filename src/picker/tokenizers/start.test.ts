@@ -4,20 +4,21 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { Tokenizers } from "../../base/plugin/tokenizers.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import { ModelPaths } from "./model-paths.ts";
 import { startTokenizers } from "./start.ts";
-
-// The volume of the models hangs.
-vi.mock("node:fs/promises", async (original) => ({
-  ...(await original<typeof import("node:fs/promises")>()),
-  readdir: () => new Promise(() => {}),
-}));
 
 const open: Tokenizers[] = [];
 afterEach(() => {
   for (const one of open.splice(0)) one.close();
+  vi.restoreAllMocks();
 });
 
+/** Tokenizers whose volume of models hangs. */
 function setUp(): (bytes: number, signal: AbortSignal) => Promise<unknown> {
+  vi.spyOn(ModelPaths.prototype, "of").mockImplementation(
+    (_model, signal) =>
+      new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason), { once: true })),
+  );
   const tokenizers = startTokenizers(
     {
       modelName: undefined,

@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import { describe, expect, it, vi } from "vitest";
 import { FakeExchange, loopbackEndpoint } from "../../../test/support/fake-exchange.ts";
 import { poll } from "../../../test/support/poll.ts";
@@ -14,17 +14,6 @@ const synthetic = (length: number, chunks: number): SyntheticExchange => ({
   body: Buffer.alloc(length, "b"),
   answerType: "text/event-stream",
   answer: Array.from({ length: chunks }, (_, i) => Buffer.from(`chunk ${i};`)),
-});
-
-const sockets: Socket[] = [];
-vi.mock("node:net", async (original) => {
-  const net = await original<typeof import("node:net")>();
-  const connect = (port: number, host: string): Socket => {
-    const socket = net.connect(port, host);
-    sockets.push(socket);
-    return socket;
-  };
-  return { ...net, connect };
 });
 
 describe("a rehearsal", () => {
@@ -80,6 +69,7 @@ describe("a rehearsal", () => {
   it("leaves no connection behind when it is given up", async () => {
     const clock = new VirtualClock();
     const opened: FakeExchange[] = [];
+    const connects = vi.spyOn(Socket.prototype, "connect");
     const played = rehearsal(DEFAULT_WIRE_OPTIONS, clock)(
       (wire) => {
         const exchange = new FakeExchange({ decide: () => new Promise(() => {}) }, wire);
@@ -91,7 +81,8 @@ describe("a rehearsal", () => {
     await poll("the exchange that never ends", () => opened[0]?.bodyEnded);
     clock.advance(2000);
     await played;
-    expect(sockets.at(-1)!.destroyed).toBe(true);
+    expect(connects.mock.contexts.map((socket) => (socket as Socket).destroyed)).toEqual([true]);
+    connects.mockRestore();
     await poll("the end of its call", () => opened[0]!.ends.length > 0, 5000);
   });
 });

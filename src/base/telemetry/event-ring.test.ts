@@ -15,7 +15,8 @@ it("numbers events from 1 and gives those after a number", () => {
     ],
     lost: 0,
   });
-  expect(ring.after(0, 1).events.map(({ number }) => number)).toEqual([3]);
+  // The others are kept, though a limit leaves them out.
+  expect(ring.after(0, 1)).toMatchObject({ events: [{ number: 3 }], lost: 0 });
   expect(ring.after(3)).toEqual({ events: [], lost: 0 });
 });
 
@@ -38,6 +39,30 @@ it("joins a storm of one kind, so that it does not push the others out", () => {
   expect(events.at(-1)).toMatchObject({ kind: "up", subject: "", text: "text 999", times: 937 });
   expect(ring.newest).toBe(65);
   expect(ring.revision).toBe(1001);
+});
+
+it("tells which events others have joined since a revision", () => {
+  let wall = 5;
+  const ring = new EventRing<"up" | "down">(() => wall, 512);
+  for (let i = 0; i < 65; i++) ring.add("up", `e${i}`, `text ${i}`);
+  ring.add("down", "d", "first");
+  const before = ring.revision;
+  expect(ring.joined(ring.newest, 0)).toEqual([]);
+  ring.add("up", "e", "joined");
+  ring.add("down", "d", "joined, too");
+  expect(ring.joined(66, before)).toMatchObject([
+    { number: 65, text: "joined", times: 2 },
+    { number: 66, text: "joined, too", times: 2 },
+  ]);
+  expect(ring.joined(65, before)).toHaveLength(1);
+  expect(ring.joined(66, before + 1)).toMatchObject([{ number: 66 }]);
+  expect(ring.joined(66, ring.revision)).toEqual([]);
+  // A storm in each window: only the last joint events are known, and those that are still kept.
+  for (let window = 0; window < 100; window++) {
+    wall += 10_000;
+    for (let i = 0; i < 66; i++) ring.add("up", "", "storm");
+  }
+  expect(ring.joined(ring.newest, 0).length).toBeLessThanOrEqual(16);
 });
 
 it("shortens long texts", () => {

@@ -16,6 +16,8 @@ export interface RingEvent<K extends string> {
 /** Milliseconds of a window, and the events in it before those of one kind are joined. */
 const WINDOW = 10_000;
 const PER_WINDOW = 64;
+/** The joint events whose changes are known: more than there are kinds. */
+const MAX_JOINED = 64;
 /** The most characters of a subject and of a text: some come from outside. */
 const MAX_TEXT = 512;
 
@@ -32,6 +34,8 @@ export class EventRing<K extends string> {
   #inWindow = 0;
   /** The number of the joint event of each kind in this window. */
   readonly #joint = new Map<K, number>();
+  /** The last joint events, with the revision that each one has: the newest last. */
+  readonly #joinedAt = new Map<number, number>();
   #changed = 0;
 
   /** @param wall wall-clock milliseconds */
@@ -62,6 +66,7 @@ export class EventRing<K extends string> {
       const place = (this.#joint.get(kind) ?? 0) - (this.#events[0]?.number ?? 0);
       const joint = place >= 0 ? this.#events[place] : undefined;
       if (joint !== undefined) {
+        this.#noteJoined(joint.number);
         this.#events[place] = { ...joint, at, times: joint.times + 1, text: shortened(text), subject: "" };
         return;
       }
@@ -72,11 +77,29 @@ export class EventRing<K extends string> {
     if (this.#events.length >= 2 * this.capacity) this.#events = this.#events.slice(-this.capacity);
   }
 
-  /** The events after a number, the oldest first, and how many of those are no longer kept. */
+  #noteJoined(number: number): void {
+    this.#joinedAt.delete(number);
+    this.#joinedAt.set(number, this.#changed);
+    for (const oldest of this.#joinedAt.keys()) {
+      if (this.#joinedAt.size <= MAX_JOINED) return;
+      this.#joinedAt.delete(oldest);
+    }
+  }
+
+  /** The events after a number, the oldest first: the newest `limit`. And how many events after the number are no longer kept. */
   after(number: number, limit = this.capacity): { readonly events: readonly RingEvent<K>[]; readonly lost: number } {
     const kept = this.#events.slice(-this.capacity).filter((event) => event.number > number);
-    const events = kept.slice(-limit);
-    return { events, lost: Math.max(0, this.newest - Math.max(0, number)) - events.length };
+    return { events: kept.slice(-limit), lost: Math.max(0, this.newest - Math.max(0, number)) - kept.length };
+  }
+
+  /** Kept events up to a number that others have joined since a revision, the oldest first. */
+  joined(number: number, since: number): readonly RingEvent<K>[] {
+    const found: RingEvent<K>[] = [];
+    for (const [joint, revision] of this.#joinedAt) {
+      const event = this.#events[joint - (this.#events[0]?.number ?? 0)];
+      if (revision > since && joint <= number && event !== undefined) found.push(event);
+    }
+    return found.sort((a, b) => a.number - b.number);
   }
 }
 

@@ -35,6 +35,9 @@ describe("the kind of a file", () => {
   it.each([
     [{ apiVersion: "x" }, "picker"],
     [{ plugins: [], admin: {} }, "picker"],
+    [{ transport: "sqlite", plugins: [], "transport-config": {} }, "dispatch"],
+    [{ plugins: [] }, "picker"],
+    [{ plugins: [], kind: "EndpointPickerConfig", transport: "sqlite" }, "picker"],
     [{ listeners: [] }, "gateway"],
     [{ retris: {}, picker: {} }, "gateway"],
     [{ retris: {} }, "picker"],

@@ -21,8 +21,9 @@ export function fileKind(text: string, flag: string): FileKind {
   );
 }
 
-/** Keys that only an EndpointPickerConfig has. */
-const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "plugins", "schedulingProfiles"]);
+/** Keys that only an EndpointPickerConfig has, and one that files of `sluice dispatch` have, too. */
+const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "schedulingProfiles"]);
+const SHARED_KEY = "plugins";
 
 /**
  * What a file is, by its content: an EndpointPickerConfig says so, a gateway.yaml has a section of its own, and the files of
@@ -31,6 +32,7 @@ const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "plugins
 export function kindOf(value: unknown): FileKind {
   const keys = typeof value !== "object" || value === null || Array.isArray(value) ? [] : Object.keys(value);
   if (keys.some((key) => PICKER_KEYS.has(key))) return "picker";
+  if (keys.includes(SHARED_KEY)) return dispatchContentOf(value) === "dispatch" ? "dispatch" : "picker";
   if (keys.some((key) => GATEWAY_SECTIONS.has(key))) return "gateway";
   return dispatchContentOf(value) === undefined ? "picker" : "dispatch";
 }

@@ -9,7 +9,10 @@ import {
 import type { Dispatcher } from "../../async/dispatch/dispatcher.ts";
 import { capacityView } from "../../async/dispatch/views.ts";
 import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import { VERSION } from "../../base/process/version.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { bucketQuantile } from "../../base/telemetry/second-ring.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import type { FeedHello } from "../../wires/admin/feed/feed.ts";
@@ -22,6 +25,7 @@ import type { FeedSource, HistorySource } from "../../wires/admin/page/source.ts
 /** The parts of a running dispatcher that its page shows. */
 export interface DispatchFeedParts {
   readonly clock: Clock;
+  readonly log: Logger;
   readonly dispatcher: Dispatcher;
   readonly backlog: BacklogPoller;
   readonly watch: DispatchWatch;
@@ -72,10 +76,14 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
   const { ring, events } = watch;
   const startedAt = PROCESS.startedAt(clock.wall());
   events.add("process-started", "", `sluice dispatch ${VERSION} started`);
+  const limited = new RateLimitedLog(parts.log, clock, { intervalMs: 10_000, maxKeys: 16 });
+  const failed = (error: unknown): void =>
+    void limited.log("error", messageOf(error), { problem: messageOf(error) }, "the data of the page failed");
   const stop = everySecond(
     clock,
     () => watch.wall(),
     (load) => watch.sample(dispatcher, backlog, load),
+    failed,
   );
   const lastSecond = (): number => ring.newest - 1;
   const source: FeedSource = {
@@ -111,6 +119,7 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
       ],
     }),
     history: parts.history,
+    failed,
   };
   return { source, stop };
 }

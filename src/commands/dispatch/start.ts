@@ -139,7 +139,7 @@ export async function startDispatcher(
     const { prometheusUrl } = options;
     const feed = dispatchFeed({
       history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),
-      ...{ clock, dispatcher, backlog, watch, settings, warnings },
+      ...{ clock, log, dispatcher, backlog, watch, settings, warnings },
       phase: () => (draining ? "draining" : ready ? "serving" : "starting"),
     });
     parts.push(feed.stop);

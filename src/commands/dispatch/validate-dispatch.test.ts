@@ -170,7 +170,19 @@ transport-config:
   });
 
   it("says what a dispatch.yaml lacks", async () => {
-    expect((await verdict("concurrency: 2\n")).problems.join()).toContain("has no transport-config");
+    // The command line may give the rest.
+    for (const text of ["concurrency: 2\n", "transport: sqlite\nmetrics-port: 9095\n"])
+      expect(await verdict(text)).toEqual({
+        summary: "settings without a transport",
+        problems: [],
+        warnings: ["d:1:1: has no transport-config, and names no file with one; the command line must give one"],
+      });
+    expect((await verdict("transport: sqlite\nmetrics-port: 8081\nhealth-port: 8081\n")).problems).toHaveLength(1);
+    const pools = await verdict("pool-config:\n- {id: a, workers: 0}\n");
+    expect([pools.problems.length > 0, pools.warnings.length]).toEqual([true, 1]);
+    expect((await verdict("pool-config:\n- {id: a, workers: 2}\n")).summary).toBe("1 worker pool");
+    const unreadable = await verdict("transport: sqlite\ntransport-config-file: none.json\n");
+    expect([unreadable.problems.length, unreadable.warnings]).toEqual([1, []]);
     const without = RIGHT.replace("transport: redis-sortedset\n", "");
     expect((await verdict(without)).problems.join()).toContain("and no `transport`; write one of redis-sortedset");
     expect((await verdict(RIGHT.replace("redis-sortedset", "redis-sortedsets"))).problems).toHaveLength(1);

@@ -95,8 +95,10 @@ export async function validateDispatch(document: Document, folder: string): Prom
       }
       if (pools !== undefined) parts.push(counted(read.pools.length, "worker pool"));
     }
-  } else if (content === "dispatch") findings.refuse(whole, [], "has no transport-config, and names no file with one");
-  if (content === "pools" && pools !== undefined) {
+  } else if (content === "dispatch" && settings.pathOf("transport-config-file") === undefined)
+    // The command line of a start may give the rest.
+    findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
+  if (transport === undefined && pools !== undefined) {
     const read = readPools(pools, findings);
     checkGates(pools, [], gates, findings);
     parts.push(counted(read.length, "worker pool"));
@@ -117,7 +119,8 @@ export async function validateDispatch(document: Document, folder: string): Prom
   );
   await attempt(() => findings.throwIfAny("dispatch configuration"));
   const warnings = [...settings.warnings, ...findings.warnings];
-  if (errors.length === 0) return { summary: parts.join("; "), error: undefined, warnings };
+  if (errors.length === 0)
+    return { summary: parts.join("; ") || "settings without a transport", error: undefined, warnings };
   // The places come first, then what concerns a whole part.
   const [last, ...first] = [errors.at(-1)!, ...errors.slice(0, -1)];
   const message = [last, ...first].map((error) => error.message).join("\n");

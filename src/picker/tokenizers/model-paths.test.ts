@@ -3,7 +3,19 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { ModelPaths, modelOf } from "./model-paths.ts";
+import { ModelPaths, modelOf, REAL_FILES } from "./model-paths.ts";
+
+/** Whether the volume hangs, and how many calls hang. */
+let hangs = false;
+let hung = 0;
+const hang = (): Promise<never> => {
+  hung++;
+  return new Promise(() => {});
+};
+const FILES: typeof REAL_FILES = {
+  stat: (path) => (hangs ? hang() : REAL_FILES.stat(path)),
+  list: (path) => (hangs ? hang() : REAL_FILES.list(path)),
+};
 
 const root = mkdtempSync(join(tmpdir(), "sluice-models-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -16,7 +28,7 @@ function put(...path: string[]): string {
 }
 
 function paths(clock: VirtualClock, map: readonly (readonly [string, string])[] = [], fileName = "tokenizer.json") {
-  return new ModelPaths({ modelTokenizerMap: new Map(map), directories: [root], fileName }, clock);
+  return new ModelPaths({ modelTokenizerMap: new Map(map), directories: [root], fileName }, clock, FILES);
 }
 
 describe("the files of tokenizers", () => {
@@ -62,5 +74,56 @@ describe("the files of tokenizers", () => {
       new VirtualClock(),
     );
     expect(await none.of("m")).toBeUndefined();
+  });
+
+  it("are waited for only as long as the request may wait, where a volume hangs; what is known is known at once", async () => {
+    hangs = true;
+    try {
+      const found = paths(new VirtualClock(), [["mapped", root]]);
+      for (const model of ["mapped", "org/model"]) {
+        const abort = new AbortController();
+        const waits = [found.of(model, abort.signal), found.of(model, abort.signal)];
+        abort.abort(new Error("too late"));
+        for (const wait of waits) await expect(wait).rejects.toThrow("too late");
+        await expect(found.of(model, abort.signal)).rejects.toThrow("too late");
+        expect(found.known(model)).toBeUndefined();
+      }
+      // One call for each hung path, however many requests ask.
+      expect(hung).toBe(2);
+    } finally {
+      hangs = false;
+    }
+  });
+
+  it("stay in use while the folders are searched again", async () => {
+    const clock = new VirtualClock();
+    const file = put("kept", "tokenizer.json");
+    const found = paths(clock);
+    expect(await found.of("kept")).toBe(file);
+    clock.advance(30_000);
+    hangs = true;
+    try {
+      const abort = new AbortController();
+      const waits = found.of("nobody's", abort.signal);
+      expect([found.known("kept"), await found.of("kept")]).toEqual([file, file]);
+      abort.abort(new Error("too late"));
+      await expect(waits).rejects.toThrow("too late");
+    } finally {
+      hangs = false;
+    }
+  });
+
+  it("of the map are looked up once, but again after half a minute when they were not there", async () => {
+    const clock = new VirtualClock();
+    const folder = join(root, "mounted-late");
+    const found = paths(clock, [["m", folder]]);
+    expect([await found.of("m"), found.known("m")]).toEqual([folder, undefined]);
+    const file = put("mounted-late", "tokenizer.json");
+    expect(await found.of("m")).toBe(folder);
+    clock.advance(30_000);
+    expect([await found.of("m"), found.known("m")]).toEqual([file, file]);
+    rmSync(folder, { recursive: true });
+    clock.advance(60_000);
+    expect(await found.of("m")).toBe(file);
   });
 });

@@ -5,12 +5,16 @@ import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import type { MediaTokens, StartTokenizers, TokenizerSettings, Tokenizers } from "../../base/plugin/tokenizers.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import { MAX_WAITING_BYTES } from "./lanes.ts";
 import { ModelPaths } from "./model-paths.ts";
 import type { TokenizedApi } from "./request-prompts.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
-/** The longest body in bytes, without the data of its media. */
-const MAX_BODY = 16 * 2 ** 20;
+/**
+ * The longest body in bytes, without the data of its media. Two MiB of random words take about as long as a worker may take for a
+ * request.
+ */
+const MAX_BODY = 2 ** 20;
 
 /** Starts tokenizers in worker threads. */
 export const startTokenizers: StartTokenizers = (settings, { clock, log }) =>
@@ -20,6 +24,8 @@ class ThreadedTokenizers implements Tokenizers {
   readonly #modelName: string | undefined;
   readonly #paths: ModelPaths;
   readonly #pool: WorkerPool;
+  /** Bytes of the bodies that wait for a search of the folders. */
+  #searchingBytes = 0;
   #ready = false;
 
   constructor(settings: TokenizerSettings, clock: Clock, log: Logger) {
@@ -47,7 +53,7 @@ class ThreadedTokenizers implements Tokenizers {
     const model = this.#modelName ?? request.targetModel;
     // The client may change or free the body while the folders are searched.
     const body = withoutMedia(request.body, media);
-    const path = await this.#paths.of(model);
+    const path = this.#paths.known(model) ?? (await this.#search(model, body.length, signal));
     if (path === undefined)
       throw new SluiceError("TOKENIZER_MODEL", `there is no tokenizer for the model ${named(model)}`);
     signal.throwIfAborted();
@@ -68,6 +74,18 @@ class ThreadedTokenizers implements Tokenizers {
 
   state(): unknown {
     return { ...(this.#modelName === undefined ? {} : { modelName: this.#modelName }), ...this.#pool.state() };
+  }
+
+  /** Finds the files of a model. Volumes can be slow or hang, so the bodies that wait are bounded. */
+  async #search(model: string, bytes: number, signal: AbortSignal): Promise<string | undefined> {
+    if (this.#searchingBytes + bytes > MAX_WAITING_BYTES)
+      throw new SluiceError("TOKENIZER_FILE", "the folders of tokenizers are being searched, and many prompts wait");
+    this.#searchingBytes += bytes;
+    try {
+      return await this.#paths.of(model, signal);
+    } finally {
+      this.#searchingBytes -= bytes;
+    }
   }
 
   /** Loads the tokenizer that all requests need. */

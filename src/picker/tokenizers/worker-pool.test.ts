@@ -6,6 +6,7 @@ import { poll } from "../../../test/support/poll.ts";
 import { SMALL_CONFIG, smallTokenizer, writeModel } from "../../../test/support/small-tokenizer.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { LARGE_BYTES } from "./lanes.ts";
 import { ModelTokenizer } from "./model-tokenizer.ts";
 import { WorkerPool } from "./worker-pool.ts";
 import { JOB_LIMIT, LOAD_LIMIT } from "./worker-slot.ts";
@@ -149,6 +150,34 @@ describe("worker threads that tokenize", () => {
     await clock.advanceAsync(60_000);
     await cost();
     expect(pool.state().replaced).toBe(3);
+  });
+
+  it("go on with a model whose large prompts took too long: only small ones tell that it hangs", async () => {
+    const clock = new VirtualClock();
+    const pool = poolOf({ program: FAKE, clock });
+    for (const [prompt, resting] of [
+      ["x".repeat(LARGE_BYTES), 0],
+      ["x".repeat(LARGE_BYTES), 0],
+      ["x", 0],
+      ["x", 1],
+    ] as const) {
+      const lost = pool.tokens("m", jobOf("hangs", prompt), never);
+      await clock.advanceAsync(LOAD_LIMIT);
+      await expect(lost).rejects.toThrow(/took too long/);
+      expect(pool.state().resting).toHaveLength(resting);
+    }
+    expect(pool.state().replaced).toBe(4);
+  });
+
+  it("that the system does not start are tried again later", async () => {
+    const clock = new VirtualClock();
+    // Node.js refuses such a program with an error at once, as it does where a thread cannot be made.
+    const pool = poolOf({ program: new URL("http://127.0.0.1/none"), clock });
+    expect([pool.state().replaced, clock.pending]).toEqual([1, 1]);
+    await clock.advanceAsync(1000);
+    expect([pool.state().replaced, clock.pending]).toEqual([2, 1]);
+    pool.close();
+    expect(clock.pending).toBe(0);
   });
 
   it("start a worker again later that died before its first answer", async () => {

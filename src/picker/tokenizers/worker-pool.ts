@@ -67,7 +67,10 @@ export class WorkerPool {
     const loads = this.#slots.map(
       (slot) =>
         new Promise<void>((resolve) => {
-          const work = { message: { id: this.#nextId++, path }, done: this.#noting(slot, path, () => resolve()) };
+          const work = {
+            message: { id: this.#nextId++, path },
+            done: this.#noting(slot, path, false, () => resolve()),
+          };
           if (slot.free) slot.run(work);
           else resolve();
         }),
@@ -143,7 +146,7 @@ export class WorkerPool {
     if (waiting === undefined) return;
     if (waiting.large) this.#largeRunning++;
     const { message } = waiting;
-    const done = this.#noting(slot, message.path, (answer, lost) => {
+    const done = this.#noting(slot, message.path, waiting.large, (answer, lost) => {
       if (waiting.large) this.#largeRunning--;
       waiting.done(answer, lost);
       // The end of a large one may let another one go to a worker that was kept free.
@@ -153,12 +156,14 @@ export class WorkerPool {
   }
 
   /** Keeps what an answer tells about the worker and the model. */
-  #noting(slot: WorkerSlot, path: string, then: Work["done"]): Work["done"] {
+  #noting(slot: WorkerSlot, path: string, large: boolean, then: Work["done"]): Work["done"] {
     return (answer, lost) => {
       if (answer !== undefined) this.#counts.set(slot, answer.counts);
       else this.#counts.delete(slot);
-      if (answer === undefined) this.#strike(path, `it made a worker ${lost === "hung" ? "hang" : "end"}`);
-      else if ("fault" in answer && answer.fault === "file") this.#rest(path, answer.message);
+      if (answer === undefined) {
+        // A large prompt may take too long because of its length: that tells nothing of the model.
+        if (lost === "died" || !large) this.#strike(path, `it made a worker ${lost === "hung" ? "hang" : "end"}`);
+      } else if ("fault" in answer && answer.fault === "file") this.#rest(path, answer.message);
       else this.#paths.delete(path);
       then(answer, lost);
     };

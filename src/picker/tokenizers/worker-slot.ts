@@ -66,15 +66,22 @@ export class WorkerSlot {
 
   #start(): void {
     const { program, settings } = this.#parts;
-    const worker = new Worker(program, {
-      workerData: settings,
-      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
-      // The flags of the process may not be allowed in a worker.
-      execArgv: [],
-    });
-    this.#worker = worker;
     this.#answered = false;
     this.#loaded.clear();
+    let worker: Worker;
+    try {
+      worker = new Worker(program, {
+        workerData: settings,
+        resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+        // The flags of the process may not be allowed in a worker.
+        execArgv: [],
+      });
+    } catch {
+      // There is no memory or no thread for it now.
+      this.#lose("died");
+      return;
+    }
+    this.#worker = worker;
     worker.unref();
     worker.on("message", (answer: Answer) => this.#answer(worker, answer));
     worker.on("error", () => this.#died(worker));
@@ -99,6 +106,8 @@ export class WorkerSlot {
   #lose(why: "died" | "hung"): void {
     const wait = this.#answered || why === "hung" ? 0 : this.#restartAfter;
     this.#restartAfter = Math.min(2 * this.#restartAfter, RESTART_AT_MOST);
+    const work = this.#work;
+    this.#work = undefined;
     this.#end();
     this.replaced++;
     const again = (): void => {
@@ -108,8 +117,6 @@ export class WorkerSlot {
     };
     if (wait === 0) this.#start();
     else this.#timer = this.#parts.clock.after(wait, again);
-    const work = this.#work;
-    this.#work = undefined;
     work?.done(undefined, why);
     if (wait === 0) this.#parts.onFree(this);
   }

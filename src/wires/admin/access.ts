@@ -52,10 +52,15 @@ const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);
 export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
   const app = new Hono();
   app.use(async (context, next) => {
+    const { path } = context.req;
+    // A page elsewhere cannot read an answer, but its requests would take the places of readers.
+    const isForeign =
+      context.req.header("sec-fetch-site") === "cross-site" && context.req.header("sec-fetch-mode") !== "navigate";
+    if (isForeign && !PUBLIC.has(path)) return context.text(`${path} does not answer pages of other sites\n`, 403);
     const verdict = await authorize({
       peer: getConnInfo(context).remote.address ?? "",
       method: context.req.method,
-      path: context.req.path,
+      path,
       host: context.req.header("host"),
       authorization: context.req.header("authorization"),
     });

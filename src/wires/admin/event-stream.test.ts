@@ -23,7 +23,7 @@ async function rest(stream: ReadableStream<Uint8Array>): Promise<string[]> {
 describe("EventStream", () => {
   it("sends a picture at once and one each half second, each from the mark of the one before", async () => {
     const { clock, events } = numbered();
-    const stream = events.open()!;
+    const stream = events.open(() => {})!;
     clock.advance(499);
     clock.advance(1);
     clock.advance(500);
@@ -33,9 +33,9 @@ describe("EventStream", () => {
 
   it("keeps a mark per reader: one that comes later gets a first picture of its own", async () => {
     const { clock, events } = numbered();
-    const early = events.open()!;
+    const early = events.open(() => {})!;
     clock.advance(250);
-    const late = events.open()!;
+    const late = events.open(() => {})!;
     clock.advance(250);
     events.close();
     expect(await rest(early)).toEqual(["data: first to 1\n\n", "data: 1 to 3\n\n"]);
@@ -44,21 +44,24 @@ describe("EventStream", () => {
 
   it("refuses the 33rd reader and takes one when another has left (bound)", async () => {
     const { clock, events } = numbered();
-    const streams = Array.from({ length: 32 }, () => events.open());
+    const streams = Array.from({ length: 32 }, () => events.open(() => {}));
     expect(streams.every((stream) => stream !== undefined)).toBe(true);
-    expect(events.open()).toBeUndefined();
+    expect(events.open(() => {})).toBeUndefined();
     expect(events.readers).toBe(32);
     // However many read, one timer serves them.
     expect(clock.pending).toBe(1);
     await streams[5]!.cancel();
-    expect(events.open()).toBeDefined();
-    expect(events.open()).toBeUndefined();
+    expect(events.open(() => {})).toBeDefined();
+    expect(events.open(() => {})).toBeUndefined();
   });
 
   it("drops a reader that leaves 64 pictures unread, and keeps those that read (bound)", async () => {
     const { clock, events } = numbered();
-    const stuck = events.open()!;
-    const reading = events.open()!.getReader();
+    let disconnected = 0;
+    const stuck = events.open(() => {
+      disconnected++;
+    })!;
+    const reading = events.open(() => expect.unreachable("it reads"))!.getReader();
     for (let tick = 0; tick < 63; tick++) {
       await reading.read();
       clock.advance(500);
@@ -66,7 +69,7 @@ describe("EventStream", () => {
     expect(events.readers).toBe(2);
     await reading.read();
     clock.advance(500);
-    expect(events.readers).toBe(1);
+    expect([events.readers, disconnected]).toEqual([1, 1]);
     expect(await rest(stuck)).toHaveLength(64);
     clock.advance(500);
     for (let picture = 0; picture < 2; picture++) expect((await reading.read()).done).toBe(false);
@@ -76,27 +79,27 @@ describe("EventStream", () => {
     const { clock, events, made } = numbered();
     clock.advance(10_000);
     expect([made(), clock.pending]).toEqual([0, 0]);
-    const stream = events.open()!;
+    const stream = events.open(() => {})!;
     expect(clock.pending).toBe(1);
     await stream.cancel();
     clock.advance(500);
     expect([made(), clock.pending, events.readers]).toEqual([1, 0, 0]);
     // The next reader starts it again.
-    events.open();
+    events.open(() => {});
     clock.advance(500);
     expect([made(), clock.pending]).toEqual([3, 1]);
   });
 
   it("stops the timer when the last reader was dropped for not reading", () => {
     const { clock, events, made } = numbered();
-    events.open();
+    events.open(() => {});
     clock.advance(64 * 500);
     expect([made(), clock.pending, events.readers]).toEqual([64, 0, 0]);
   });
 
   it("ends every reader and the timer on close", async () => {
     const { clock, events, made } = numbered();
-    const streams = [events.open()!, events.open()!, events.open()!];
+    const streams = [events.open(() => {})!, events.open(() => {})!, events.open(() => {})!];
     events.close();
     expect([events.readers, clock.pending]).toEqual([0, 0]);
     for (const stream of streams) expect(await rest(stream)).toHaveLength(1);

@@ -7,11 +7,18 @@ const MAX_READERS = 32;
 /** The stream drops a reader that leaves this many pictures unread. */
 const MAX_BACKLOG = 64;
 
+interface Reader<T> {
+  readonly controller: ReadableStreamDefaultController<Uint8Array>;
+  mark: T | undefined;
+  /** Ends its connection, which holds what is unread. */
+  readonly disconnect: () => void;
+}
+
 /** Sends a picture of the state to every reader twice a second. The timer runs only while there is a reader. */
 export class EventStream<T> {
   readonly #clock: Clock;
   readonly #picture: (since: T | undefined) => { readonly data: string; readonly mark: T };
-  readonly #readers = new Set<{ controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }>();
+  readonly #readers = new Set<Reader<T>>();
   #timer: Timer | undefined;
 
   /**
@@ -26,14 +33,14 @@ export class EventStream<T> {
     return this.#readers.size;
   }
 
-  /** A body for one reader; undefined when `MAX_READERS` are connected. */
-  open(): ReadableStream<Uint8Array> | undefined {
+  /** A body for one reader; undefined when `MAX_READERS` are connected. @param disconnect ends a connection that is not read */
+  open(disconnect: () => void): ReadableStream<Uint8Array> | undefined {
     if (this.#readers.size >= MAX_READERS) return undefined;
-    let reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined } | undefined;
+    let reader: Reader<T> | undefined;
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
-          reader = { controller, mark: undefined };
+          reader = { controller, mark: undefined, disconnect };
           this.#readers.add(reader);
           this.#send(reader);
           this.#timer ??= this.#clock.after(INTERVAL_MS, () => this.#tick(), true);
@@ -58,9 +65,10 @@ export class EventStream<T> {
     this.#timer = this.#readers.size === 0 ? undefined : this.#clock.after(INTERVAL_MS, () => this.#tick(), true);
   }
 
-  #send(reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }): void {
+  #send(reader: Reader<T>): void {
     if ((reader.controller.desiredSize ?? 0) <= 0) {
       this.#drop(reader);
+      reader.disconnect();
       return;
     }
     const { data, mark } = this.#picture(reader.mark);
@@ -68,7 +76,7 @@ export class EventStream<T> {
     reader.controller.enqueue(ENCODER.encode(`data: ${data}\n\n`));
   }
 
-  #drop(reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }): void {
+  #drop(reader: Reader<T>): void {
     this.#readers.delete(reader);
     try {
       reader.controller.close();

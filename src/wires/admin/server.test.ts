@@ -102,6 +102,19 @@ describe("the admin port", () => {
     }
   });
 
+  it("refuses what the page of another site asks for by itself, but not a link there, nor its own page", async () => {
+    const url = await start(loopbackOnly(false));
+    const status = async (path: string, site: string, mode: string): Promise<number> =>
+      (await ask(`${url}${path}`, { headers: { "sec-fetch-site": site, "sec-fetch-mode": mode } })).status;
+    for (const path of GUARDED) {
+      expect([path, await status(path, "cross-site", "cors")]).toEqual([path, 403]);
+      expect([path, await status(path, "cross-site", "no-cors")]).toEqual([path, 403]);
+    }
+    expect(await status("/metrics", "cross-site", "cors")).toBe(200);
+    expect(await status("/", "cross-site", "navigate")).toBe(200);
+    expect(await status("/debug/endpoints", "same-origin", "cors")).toBe(200);
+  });
+
   it("answers a peer elsewhere everything when opened", async () => {
     const url = await start(seenFrom("192.0.2.7", true));
     for (const path of ["/metrics", "/healthz", "/ready", "/", "/debug/endpoints", "/debug/decisions"])

@@ -1,5 +1,6 @@
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
@@ -109,7 +110,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   demo?.(app);
   pageRoutes(app);
   app.get("/events", (context) => {
-    const stream = events.open();
+    const stream = events.open(() => void (context.env as HttpBindings).outgoing.destroy());
     if (stream === undefined) return context.text("too many pages are open\n", 503);
     return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
   });

@@ -1,6 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { Socket } from "node:net";
+import { describe, expect, it, vi } from "vitest";
 import { FakeExchange, loopbackEndpoint } from "../../../test/support/fake-exchange.ts";
+import { poll } from "../../../test/support/poll.ts";
 import { realClock } from "../../base/clock/real.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { SyntheticExchange } from "../../picker/exchange/synthetic.ts";
 import { rehearsal } from "./rehearsal.ts";
@@ -61,5 +64,25 @@ describe("a rehearsal", () => {
     await play(throwing, [synthetic(10, 1), synthetic(10, 1)]);
     await play(throwing, []);
     expect(asked).toBe(2);
+  });
+
+  it("leaves no connection behind when it is given up", async () => {
+    const clock = new VirtualClock();
+    const opened: FakeExchange[] = [];
+    const connects = vi.spyOn(Socket.prototype, "connect");
+    const played = rehearsal(DEFAULT_WIRE_OPTIONS, clock)(
+      (wire) => {
+        const exchange = new FakeExchange({ decide: () => new Promise(() => {}) }, wire);
+        opened.push(exchange);
+        return exchange;
+      },
+      [synthetic(10, 1)],
+    );
+    await poll("the exchange that never ends", () => opened[0]?.bodyEnded);
+    clock.advance(2000);
+    await played;
+    expect(connects.mock.contexts.map((socket) => (socket as Socket).destroyed)).toEqual([true]);
+    connects.mockRestore();
+    await poll("the end of its call", () => opened[0]!.ends.length > 0, 5000);
   });
 });

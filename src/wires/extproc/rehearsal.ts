@@ -72,26 +72,30 @@ export function rehearsal(wire: WireOptions, clock: Clock): PlayExchanges {
         },
       };
     };
+    let socket: Socket | undefined;
     const server = createH2Server({ host: "127.0.0.1", port: 0, handlers: new Map([[PROCESS_PATH, handler]]) }, clock);
     try {
       const { port } = await server.listen();
       await new Promise<void>((resolve) => {
-        const socket = connect(port, "127.0.0.1");
+        const connection = connect(port, "127.0.0.1");
+        socket = connection;
         const timer = clock.after(PATIENCE, () => resolve());
-        socket.on("data", () => {});
-        for (const end of ["error", "close"] as const) socket.on(end, () => resolve());
-        const client = new RehearsingClient(socket, exchanges);
+        connection.on("data", () => {});
+        for (const end of ["error", "close"] as const) connection.on(end, () => resolve());
+        const client = new RehearsingClient(connection, exchanges);
         ended = () => {
           if (client.ended()) resolve();
         };
-        socket.on("connect", () => {
+        connection.on("connect", () => {
           if (client.begin()) resolve();
         });
-        socket.on("close", () => timer.cancel());
+        connection.on("close", () => timer.cancel());
       });
     } catch {
       // Cold code serves, too.
     } finally {
+      // A connection that the server has not accepted would stay.
+      socket?.destroy();
       server.close();
     }
   };

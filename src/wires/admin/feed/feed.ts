@@ -27,8 +27,8 @@
  * query parameter `lastEventId` does the same. The process then continues behind it, as far as its rings reach: `gap` says what
  * is lost. Order after a connect: `hello`, then per topic a first full event, then updates. A `tick` comes once a second.
  * A comment line (`: alive`) comes every 10 s when nothing else does. At most 32 readers; one more gets 503 with `FeedError`.
- * A reader that leaves 64 events or 1 MiB unread gets `bye` with the reason `slow` where it still fits, and is dropped. `retry:`
- * is 1,000 ms.
+ * A reader that leaves 64 events or 1 MiB unread gets `bye` with the reason `slow` where it still fits, and is dropped: its
+ * connection ends 5 s later. An event that others have joined comes again with its number. `retry:` is 1,000 ms.
  */
 import type { DecisionRow } from "./decisions.ts";
 import type { EndpointColumns, EndpointStatics } from "./endpoints.ts";

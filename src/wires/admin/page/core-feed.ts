@@ -96,6 +96,7 @@ export function coreFeed(
     endpoints: new CoreEndpoints(core),
     decisions: new CoreDecisions(core, options.find, () => core.configured.plan.configHash),
     history: options.history,
+    failed: (error) => core.onError(error),
   };
   return { source, stop: sampleCore(core) };
 }

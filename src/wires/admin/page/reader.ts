@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "../../../base/clock/clock.ts";
 import type { FeedEvents, FeedTopic } from "../feed/feed.ts";
 import { type Position, Rendered } from "./rendered.ts";
 import type { DecisionFilter, FeedSource } from "./source.ts";
@@ -10,14 +11,19 @@ const BATCH = 25;
 const MAX_WATCHED = 200;
 /** Milliseconds after which a comment shows that the stream lives. */
 const ALIVE_MS = 10_000;
+/** Milliseconds that a dropped reader has to read what it left. */
+const GRACE_MS = 5000;
 
 interface ReaderOptions {
+  readonly clock: Clock;
   readonly source: FeedSource;
   readonly stream: { hello(): FeedEvents["hello"]; idOf(position: Position): string };
   readonly topics: readonly FeedTopic[];
   readonly filter: DecisionFilter;
   /** Undefined = from now on. */
   readonly from: Position | undefined;
+  /** Ends the connection of a reader that reads nothing: until then it holds what is unread. */
+  disconnect(): void;
   /** The reader has closed its stream, or was dropped. */
   gone(): void;
 }
@@ -30,11 +36,15 @@ export class Reader {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #second: number;
   #event: number;
+  /** Revision of the events that it has. */
+  #revision: number;
   #decision: number;
   #generation = 0;
   /** Decisions that were sent and have not ended. */
   #running: number[] = [];
   #leftAt = 0;
+  /** Runs for a reader that was dropped because it is slow. */
+  #grace: Timer | undefined;
   /** Texts of the present look. */
   #texts: string[] = [];
 
@@ -44,6 +54,8 @@ export class Reader {
     this.#topics = new Set(topics);
     this.#second = from?.second ?? source.lastSecond() - 1;
     this.#event = from?.event ?? source.events.newest;
+    // One that comes back may lack what has joined since; one that is new has read all of it.
+    this.#revision = from === undefined ? source.events.revision : 0;
     this.#decision = from?.decision ?? source.decisions?.newest() ?? 0;
     this.body = new ReadableStream<Uint8Array>(
       {
@@ -101,10 +113,19 @@ export class Reader {
     this.#flush(now);
   }
 
-  /** Says why, where that still fits, and closes the stream. */
+  /** Says why, where that still fits, and closes the stream. A slow reader keeps its place until its connection has ended. */
   end(reason: FeedEvents["bye"]["reason"], detail: string): void {
     const controller = this.#controller;
-    this.#close();
+    if (controller === undefined && reason === "slow") return;
+    if (reason === "slow") {
+      this.#forget();
+      const { clock, disconnect } = this.#options;
+      const expired = (): void => {
+        disconnect();
+        this.#close();
+      };
+      this.#grace = clock.after(GRACE_MS, expired, true);
+    } else this.#close();
     if (controller === undefined) return;
     try {
       // It stands behind what is unread: a reader that catches up learns the reason.
@@ -121,7 +142,10 @@ export class Reader {
 
   #events(): void {
     const { events } = this.#options.source;
-    if (events.newest === this.#event) return;
+    if (events.revision === this.#revision) return;
+    // The page replaces an event by its number.
+    for (const event of events.joined(this.#event, this.#revision)) this.#put("event", JSON.stringify(event), true);
+    this.#revision = events.revision;
     const { events: found, lost } = events.after(this.#event);
     if (lost > 0) this.#gap("events", lost);
     for (const event of found) {
@@ -198,9 +222,14 @@ export class Reader {
   }
 
   #close(): void {
+    this.#grace?.cancel();
+    this.#forget();
+    this.#options.gone();
+  }
+
+  #forget(): void {
     this.#controller = undefined;
     this.#texts = [];
-    this.#options.gone();
   }
 }
 

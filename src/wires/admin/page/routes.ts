@@ -1,3 +1,4 @@
+import type { HttpBindings } from "@hono/node-server";
 import type { Context, Hono } from "hono";
 import type { FeedError, FeedHello, FeedTopic } from "../feed/feed.ts";
 import type { HistoryFigure, HistorySpan } from "../feed/history.ts";
@@ -90,7 +91,7 @@ export function feedRoutes(app: Hono, source: FeedSource, stream: FeedStream): v
     // The headers alone: a stream that nobody reads would take the place of a reader.
     if (context.req.method === "HEAD") return context.body(null, 200, STREAM_HEADERS);
     const last = context.req.header("last-event-id") ?? query.text("lastEventId");
-    const body = stream.open(topics, filter, last);
+    const body = stream.open(topics, filter, last, () => void (context.env as HttpBindings).outgoing.destroy());
     if (body === undefined)
       return context.json({ error: "too many readers are open; close a page" } satisfies FeedError, 503);
     return context.body(body, 200, STREAM_HEADERS);

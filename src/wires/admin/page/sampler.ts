@@ -6,12 +6,14 @@ import { GAUGE } from "../../../picker/core/watch/traffic-watch.ts";
  * Runs a function once a second, a moment after the second began.
  * @param wall the present time in Unix milliseconds, by which seconds begin
  * @param tick receives how late its timer ran, in milliseconds, and the share of one core that the process took since the last one
+ * @param failed gets what `tick` throws; the next second comes all the same
  * @returns a function that ends this
  */
 export function everySecond(
   clock: Clock,
   wall: () => number,
   tick: (load: { readonly lag: number; readonly cpu: number }) => void,
+  failed: (error: unknown) => void,
 ): () => void {
   let timer: Timer | undefined;
   let usage = process.cpuUsage();
@@ -27,8 +29,14 @@ export function everySecond(
         const took = now - at;
         usage = process.cpuUsage();
         at = now;
-        tick({ lag: Math.max(0, now - due), cpu: took > 0 ? (spent.user + spent.system) / 1000 / took : Number.NaN });
-        plan();
+        const cpu = took > 0 ? (spent.user + spent.system) / 1000 / took : Number.NaN;
+        try {
+          tick({ lag: Math.max(0, now - due), cpu });
+        } catch (error) {
+          failed(error);
+        } finally {
+          plan();
+        }
       },
       true,
     );
@@ -59,6 +67,7 @@ export function sampleCore(core: InferenceCore): () => void {
       ring.set(GAUGE.cpu, cpu);
       ring.set(GAUGE.lag, lag);
     },
+    (error) => core.onError(error),
   );
 }
 

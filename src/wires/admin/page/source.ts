@@ -82,4 +82,6 @@ export interface FeedSource {
   readonly endpoints?: EndpointsSource | undefined;
   readonly decisions?: DecisionsSource | undefined;
   readonly history?: HistorySource | undefined;
+  /** Writes an error of this source to the log. */
+  failed(error: unknown): void;
 }

@@ -1,9 +1,14 @@
+import { type AddressInfo, connect } from "node:net";
+import { Hono } from "hono";
 import { expect, it } from "vitest";
+import { poll } from "../../../../test/support/poll.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { EventRing } from "../../../base/telemetry/event-ring.ts";
 import type { DecisionRow } from "../feed/decisions.ts";
 import type { EventKind } from "../feed/overview.ts";
-import { helloOf } from "./routes.ts";
+import { listen, shut } from "../listen.ts";
+import { feedRoutes, helloOf } from "./routes.ts";
+import { everySecond } from "./sampler.ts";
 import type { FeedSource } from "./source.ts";
 import { FeedStream } from "./stream.ts";
 
@@ -18,6 +23,8 @@ function setUp() {
   const clock = new VirtualClock();
   const events = new EventRing<EventKind>(() => clock.wall());
   const made = { ticks: 0, queues: 0 };
+  const failures: unknown[] = [];
+  const broken = { queues: false };
   let newest = 0;
   const ended = new Set<number>();
   const first = Math.floor(clock.wall() / 1000);
@@ -42,11 +49,13 @@ function setUp() {
     },
     queues() {
       made.queues++;
+      if (broken.queues) throw new Error("no queues");
       return { kind: "off", at: 0, text: "" };
     },
     config: () => {
       throw new Error("a stream needs no configuration");
     },
+    failed: (error) => failures.push(error),
     decisions: {
       newest: () => newest,
       oldest: () => Math.max(1, newest - 99),
@@ -64,7 +73,7 @@ function setUp() {
   };
   const stream = new FeedStream(clock, source, (readers) => helloOf(source, readers, false));
   return {
-    ...{ clock, events, made, source, stream, ended },
+    ...{ clock, events, made, source, stream, ended, broken, failures },
     decide: (count: number) => {
       newest += count;
     },
@@ -139,6 +148,26 @@ it("continues behind the last event id, and tells what the rings no longer hold"
   expect(gap?.data).toEqual({ topic: "overview", lost: source.oldestSecond() - Number(position.split(".")[1]) - 1 });
 });
 
+it("sends an event again that others have joined, to those who have it", async () => {
+  const { clock, events, stream } = setUp();
+  await clock.advance(2000);
+  for (let i = 0; i < 65; i++) events.add("demo", "", `event ${i}`);
+  const position = stream.position();
+  const reader = stream.open(["events"], {}, undefined)!.getReader();
+  await drain(reader);
+  events.add("demo", "", "joined");
+  const joined = [["event", 65, "joined", 2]];
+  const seen = async (from: ReadableStreamDefaultReader<Uint8Array>) =>
+    (await drain(from))
+      .filter(({ event }) => event !== "hello")
+      .map(({ event, data }) => [event, data["number"], data["text"], data["times"]]);
+  await clock.advance(250);
+  expect(await seen(reader)).toEqual(joined);
+  await clock.advance(250);
+  expect(await seen(reader)).toEqual([]);
+  expect(await seen(stream.open(["events"], {}, position)!.getReader())).toEqual(joined);
+});
+
 it("does not continue an id of another process", async () => {
   const { clock, events, stream } = setUp();
   events.add("demo", "", "old");
@@ -168,14 +197,95 @@ it("samples decisions, counts those left out, and sends the end of a decision ag
 
 it("drops a reader that does not read, with a reason, and takes 32 at most", async () => {
   const { clock, stream } = setUp();
-  const slow = stream.open(["overview"], {}, undefined)!;
+  let disconnected = false;
+  const slow = stream.open(["overview"], {}, undefined, () => {
+    disconnected = true;
+  })!;
   for (let i = 1; i < 32; i++) stream.open(["events"], {}, undefined);
   expect(stream.open(["events"], {}, undefined)).toBeUndefined();
-  await clock.advance(80_000);
-  expect(stream.readers).toBe(31);
+  // It keeps its place, as it keeps what is unread, until its connection has ended.
+  const slowAt = async (): Promise<boolean> => {
+    await clock.advance(250);
+    return disconnected;
+  };
+  await clock.advance(60_000);
+  expect([stream.readers, disconnected]).toEqual([32, false]);
+  for (let waited = 0; waited < 20_000 && !(await slowAt()); waited += 250) expect(stream.readers).toBe(32);
+  expect([stream.readers, disconnected]).toEqual([31, true]);
   const seen = await drain(slow.getReader());
   expect(seen.at(-1)).toMatchObject({ event: "bye", data: { reason: "slow" } });
   expect(stream.open(["events"], {}, undefined)).toBeDefined();
+});
+
+it("leaves no timer behind for a slow reader that goes by itself, or at the end of the process", async () => {
+  const { clock, stream } = setUp();
+  const open = () => stream.open(["overview"], {}, undefined, () => expect.unreachable("the reader is gone"))!;
+  const slow = [open(), open()];
+  await clock.advance(64_500);
+  expect(stream.readers).toBe(2);
+  await slow[0]!.cancel();
+  expect(stream.readers).toBe(1);
+  stream.close();
+  expect([stream.readers, clock.pending]).toEqual([0, 0]);
+});
+
+it("ends the connection of a client that never reads, so that nothing stays of it", async () => {
+  const { clock, stream, source } = setUp();
+  const text = "x".repeat(2 ** 20);
+  source.tick = (second) => ({ second, text }) as unknown as ReturnType<FeedSource["tick"]>;
+  const app = new Hono();
+  feedRoutes(app, source, stream);
+  const server = await listen(app, { host: "127.0.0.1", port: 0 }, "the page");
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  try {
+    socket.pause();
+    socket.on("error", () => {});
+    socket.write("GET /debug/feed/stream?topics=overview HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await poll("the reader", () => stream.readers === 1);
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    expect(await connections()).toBe(1);
+    await poll("the end of the connection", async () => {
+      await clock.advance(250);
+      return (await connections()) === 0;
+    });
+    expect([stream.readers, clock.pending]).toEqual([0, 0]);
+  } finally {
+    socket.destroy();
+    await shut(server);
+  }
+});
+
+it("ends a reader whose data fail, and says so once; the others and the process go on", async () => {
+  const { clock, stream, broken, failures } = setUp();
+  const other = stream.open(["overview"], {}, undefined)!.getReader();
+  const reader = stream.open(["overview", "queues"], {}, undefined)!.getReader();
+  await Promise.all([drain(reader), drain(other)]);
+  broken.queues = true;
+  await clock.advance(2000);
+  expect((await drain(reader)).map(({ event, data }) => [event, data["reason"]])).toEqual([["bye", "ended"]]);
+  expect((await drain(other)).map(({ event }) => event)).toEqual(["tick", "tick"]);
+  expect([stream.readers, failures.length]).toEqual([1, 1]);
+  expect(() => stream.open(["queues"], {}, undefined)).toThrow("no queues");
+  expect(stream.readers).toBe(1);
+});
+
+it("measures the next second, too, when one fails", async () => {
+  const clock = new VirtualClock();
+  const failures: unknown[] = [];
+  let ticks = 0;
+  const stop = everySecond(
+    clock,
+    () => clock.wall(),
+    () => {
+      ticks++;
+      throw new Error("no figures");
+    },
+    (error) => failures.push(error),
+  );
+  for (let second = 0; second < 3; second++) await clock.advance(1010);
+  expect([ticks, failures.length]).toEqual([3, 3]);
+  stop();
+  expect(clock.pending).toBe(0);
 });
 
 it("says good-bye when the process ends", async () => {

@@ -9,6 +9,8 @@ const MAX_READERS = 32;
 /** Milliseconds between two looks for new decisions; every fourth look is one for the second. */
 const LOOK_MS = 250;
 
+const FAILED = "the data for this page failed; the log of the process says why";
+
 /** Sends the page's events to its readers. The timer runs only while there is a reader, and nothing is rendered otherwise. */
 export class FeedStream {
   readonly #clock: Clock;
@@ -53,19 +55,29 @@ export class FeedStream {
     return { second: Number(found[2]), event: Number(found[3]), decision: Number(found[4]) };
   }
 
-  /** A body for one reader; undefined when `MAX_READERS` are connected. @param last the last event id that it has */
-  open(topics: readonly FeedTopic[], filter: DecisionFilter, last: string | undefined): ReadableStream | undefined {
+  /**
+   * A body for one reader; undefined when `MAX_READERS` are connected.
+   * @param last the last event id that it has @param disconnect ends the connection of a reader that reads nothing
+   */
+  open(
+    topics: readonly FeedTopic[],
+    filter: DecisionFilter,
+    last: string | undefined,
+    disconnect: () => void = () => {},
+  ): ReadableStream | undefined {
     if (this.#readers.size >= MAX_READERS) return undefined;
     const reader = new Reader({
-      source: this.#source,
-      stream: this,
-      topics,
-      filter,
+      ...{ clock: this.#clock, source: this.#source, stream: this, topics, filter, disconnect },
       from: this.positionOf(last),
       gone: () => this.#readers.delete(reader),
     });
     this.#readers.add(reader);
-    reader.begin(this.#clock.now());
+    try {
+      reader.begin(this.#clock.now());
+    } catch (error) {
+      reader.end("ended", FAILED);
+      throw error;
+    }
     this.#timer ??= this.#clock.after(LOOK_MS, () => this.#look(), true);
     return reader.body;
   }
@@ -80,7 +92,14 @@ export class FeedStream {
   #look(): void {
     const rendered = new Rendered();
     const now = this.#clock.now();
-    for (const reader of this.#readers) reader.look(rendered, now);
+    for (const reader of this.#readers)
+      try {
+        reader.look(rendered, now);
+      } catch (error) {
+        // A timer has nobody who catches it.
+        this.#source.failed(error);
+        reader.end("ended", FAILED);
+      }
     this.#timer = this.#readers.size === 0 ? undefined : this.#clock.after(LOOK_MS, () => this.#look(), true);
   }
 }

@@ -99,10 +99,10 @@ describe("openBatchFiles", () => {
     h.writeLines(1);
     const open = (inputPath: string, outputPath: string) =>
       openBatchFiles({ inputPath, outputPath, skipInvalid: false, breathe: async () => {} });
-    await expect(open("/nowhere/in.jsonl", h.outputPath)).rejects.toMatchObject({ code: "BATCH_INPUT" });
+    await expect(open(`${h.folder}/nowhere/in.jsonl`, h.outputPath)).rejects.toMatchObject({ code: "BATCH_INPUT" });
     await expect(open(h.folder, h.outputPath)).rejects.toMatchObject({ code: "BATCH_INPUT" });
     await expect(open(h.inputPath, h.inputPath)).rejects.toThrow("is the input of the batch");
-    await expect(open(h.inputPath, "/nowhere/out.jsonl")).rejects.toThrow(/\/nowhere\/out\.jsonl.*folder/);
+    await expect(open(h.inputPath, `${h.folder}/nowhere/out.jsonl`)).rejects.toThrow(/\/nowhere\/out\.jsonl.*folder/);
     mkdirSync(`${h.outputPath}.d`);
     await expect(open(h.inputPath, `${h.outputPath}.d`)).rejects.toMatchObject({ code: "BATCH_OUTPUT" });
   });

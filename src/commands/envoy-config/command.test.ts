@@ -135,7 +135,7 @@ spec:
 
   it.each<readonly [readonly string[], RegExp]>([
     [[], /^FLAG_MISSING: give --resources FOLDER/],
-    [["--resources", "/nowhere"], /^RESOURCES_FOLDER: \/nowhere does not exist$/],
+    [["--resources", join(ROOT, "nowhere")], /^RESOURCES_FOLDER: \S+\/nowhere does not exist$/],
     [
       ["--resources", FOLDER],
       /^RESOURCES_FILE: invalid manifest[\s\S]*override-host\.yaml:\d+:\d+: apiVersion: is missing/,

@@ -64,6 +64,7 @@ describe("the output of the log of requests", () => {
   });
 
   it("says at the start that its file cannot be opened", () => {
-    expect(() => setUp("/nowhere/x")).toThrow("--request-log-file /nowhere/x cannot be opened: ENOENT");
+    const file = join(import.meta.dirname, "nowhere", "x");
+    expect(() => setUp(file)).toThrow(`--request-log-file ${file} cannot be opened: ENOENT`);
   });
 });

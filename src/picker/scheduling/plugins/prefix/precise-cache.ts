@@ -14,7 +14,7 @@ import type { Logger } from "../../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../../base/telemetry/rate-limited-log.ts";
 import { Announcements } from "../../../kv-events/announcements.ts";
 import { EventCounts } from "../../../kv-events/event-counts.ts";
-import { EventFeed, type FeedSettings, type PublisherState } from "../../../kv-events/event-feed.ts";
+import { EventFeed, type PublisherState } from "../../../kv-events/event-feed.ts";
 import { type HashedPrompt, PromptMatch } from "../../../kv-events/prompt-match.ts";
 import type { EventSockets, SocketFault } from "../../../kv-events/sockets.ts";
 import { Speculation } from "../../../kv-events/speculation.ts";
@@ -22,7 +22,7 @@ import { Tiers } from "../../../kv-events/tiers.ts";
 import { EventIndex } from "../../../prefix/event-index.ts";
 import { TokenChain } from "../../../prefix/token-chain.ts";
 import { PREFILL_PROFILE } from "./approx-prefix-cache-producer.ts";
-import { type PreciseParameters, type PreciseSettings, preciseSettings, selectorOf } from "./precise-parameters.ts";
+import { feedSettings, type PreciseParameters, type PreciseSettings, preciseSettings } from "./precise-parameters.ts";
 
 /** The most publishers in the debug state. */
 const MAX_SHOWN = 100;
@@ -146,7 +146,6 @@ export class PrecisePrefixCache implements Producer {
   endpointRemoved(endpoint: Endpoint): void {
     this.feed.remove(endpoint);
     this.#speculation?.forget(endpoint.slot);
-    this.#sweep();
   }
 
   close(): void {
@@ -220,15 +219,11 @@ export class PrecisePrefixCache implements Producer {
       { endpoint: source, fault, ...(error instanceof Error ? { err: error } : {}) },
       "KV-cache events of an endpoint are not complete",
     );
-    this.#sweep();
   }
 
-  /** Frees the memory of forgotten endpoints, a little at a time. */
+  /** Frees the memory of what engines have forgotten, a little at a time. */
   #sweep(): void {
-    this.#sweeper?.cancel();
-    this.#sweeper = undefined;
-    if (!this.index.sweep(SWEEP_PAIRS)) return;
-    this.#sweeper = this.#clock.after(SWEEP_MS, () => this.#sweep(), true);
+    this.#sweeper = this.index.sweep(SWEEP_PAIRS) ? this.#clock.after(SWEEP_MS, () => this.#sweep(), true) : undefined;
   }
 
   #reportEvery(interval: number): void {
@@ -258,30 +253,4 @@ function blocksOf({ prompts }: TokenizedPrompt, blockTokens: number): number {
   let blocks = 0;
   for (const { start, end } of prompts) blocks += Math.floor((end - start) / 4 / blockTokens);
   return blocks;
-}
-
-function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
-  const { topicFilter, zmqEndpoint, discoverPods, podDiscoveryConfig } = kvEventsConfig;
-  const {
-    podLabelSelector = "",
-    podNamespace = "",
-    socketPort = 5557,
-    replaySocketPort = 0,
-  } = podDiscoveryConfig ?? {};
-  const conditions = podLabelSelector === "" ? [] : (selectorOf(podLabelSelector) ?? []);
-  return {
-    topicFilter,
-    bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
-    perEndpoint: discoverPods
-      ? {
-          port: socketPort,
-          replayPort: replaySocketPort > 0 ? replaySocketPort : undefined,
-          selects: ({ labels, namespace }) =>
-            (podNamespace === "" || namespace === podNamespace) &&
-            conditions.every(
-              ({ key, value, equal }) => (Object.hasOwn(labels, key) && labels[key] === value) === equal,
-            ),
-        }
-      : undefined,
-  };
 }

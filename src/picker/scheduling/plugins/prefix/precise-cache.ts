@@ -105,8 +105,7 @@ export class PrecisePrefixCache implements Producer {
     this.#prompt = prompt;
     this.#speculation?.expire();
     const started = this.onLookup === undefined ? 0 : this.#clock.now();
-    const sizes = this.#sizes();
-    const most = this.#match.match(prompt, sizes, endpoints, count, matched, cached);
+    const most = this.#match.match(prompt, this.#sizes(), endpoints, count, { weighted: matched, blocks: cached });
     this.onLookup?.((this.#clock.now() - started) / 1000);
     for (let i = 0; i < count; i++) {
       matched[i] = wholeBlocks(matched[i]!, blockTokens);

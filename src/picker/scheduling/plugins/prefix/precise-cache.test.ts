@@ -1,8 +1,14 @@
 import { encode } from "@msgpack/msgpack";
 import { describe, expect, it } from "vitest";
 import { pluginContextOf } from "../../../../../test/support/plugin-context.ts";
-import { endpointOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import {
+  columnsOf,
+  endpointOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
+import { TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
 import type { SubscriptionEvents } from "../../../kv-events/sockets.ts";
 import { PrecisePrefixCache } from "./precise-cache.ts";
 import { precisePrefixCacheProducer } from "./precise-prefix-cache.ts";
@@ -11,11 +17,11 @@ import { precisePrefixCacheProducer } from "./precise-prefix-cache.ts";
 const BLOCKS = 5_000;
 
 /** A cache that has heard one endpoint announce its blocks. */
-function heard() {
+function heard(parameters: object = {}) {
   const clock = new VirtualClock();
   const publishers: SubscriptionEvents[] = [];
   const cache = new PrecisePrefixCache(
-    precisePrefixCacheProducer.parameters.parse({}) as never,
+    precisePrefixCacheProducer.parameters.parse(parameters) as never,
     pluginContextOf("exact", { clock }),
     {
       subscribe(_address, _topic, _bind, events) {
@@ -50,5 +56,26 @@ describe("the memory of blocks that are forgotten", () => {
     expect(cache.index.size).toBeGreaterThan(0);
     clock.advance(1_000);
     expect(cache.index.size).toBe(0);
+  });
+});
+
+describe("expected blocks", () => {
+  it("are those of the request that was looked up last, at the endpoint that gets it and at the one that serves it", () => {
+    const { cache } = heard({ speculativeIndexing: true, tokenProcessorConfig: { blockSizeTokens: 1 } });
+    const pool = [0, 1, 2].map((slot) => endpointOf(slot));
+    const bytes = new Uint8Array(Int32Array.from([7, 8, 9]).buffer);
+    const tokenized = { tokens: bytes, prompts: [{ start: 0, end: bytes.length }], count: 3 };
+    const keys = precisePrefixCacheProducer.produces.map((key) => [key, []] as const);
+    const request = requestOf("abc");
+    cache.produce(produceContextOf(columnsOf(pool, [...keys, [TOKENIZED_PROMPT, tokenized]]), request));
+    expect(cache.follow(requestOf("another"))).toBeUndefined();
+    const served = cache.follow(request);
+    cache.routed(request, pool[1]!, new Map());
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 0]);
+    served!(pool[2]!);
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 3]);
+    cache.routed(request, pool[2]!, new Map());
+    expect(cache.follow(request)).toBeUndefined();
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 3]);
   });
 });

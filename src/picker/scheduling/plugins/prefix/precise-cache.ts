@@ -34,6 +34,14 @@ const EXPECTED_BLOCKS = 8192;
 /** Milliseconds between two log lines of one kind. */
 const LOG_INTERVAL_MS = 30_000;
 
+/** The request that was looked up last, with its tokens. */
+interface LastRequest {
+  readonly request: InferenceRequest;
+  readonly prompt: HashedPrompt;
+  /** Undefined = not needed so far. */
+  keys: Int32Array | undefined;
+}
+
 /** The blocks that the engines say they hold (scheduling 3.14). */
 export class PrecisePrefixCache implements Producer {
   readonly settings: PreciseSettings;
@@ -48,9 +56,8 @@ export class PrecisePrefixCache implements Producer {
   readonly #match: PromptMatch;
   readonly #announcements: Announcements;
   readonly #speculation: Speculation | undefined;
-  /** The last request and its tokens; undefined as soon as it is routed or refused. */
-  #request: InferenceRequest | undefined;
-  #prompt: HashedPrompt | undefined;
+  /** Undefined as soon as it is routed or refused. */
+  #last: LastRequest | undefined;
   #sweeper: Timer | undefined;
   #reporter: Timer | undefined;
 
@@ -86,8 +93,7 @@ export class PrecisePrefixCache implements Producer {
     const { request, candidates } = context;
     const { endpoints, count } = candidates;
     const tokenized = context.attribute(TOKENIZED_PROMPT);
-    this.#request = undefined;
-    this.#prompt = undefined;
+    this.#last = undefined;
     const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
     const cached = candidates.column(PREFIX_CACHED_BLOCKS);
     const { blockTokens } = this.settings;
@@ -101,8 +107,7 @@ export class PrecisePrefixCache implements Producer {
       return;
     }
     const prompt = { tokenized, model: request.targetModel, cacheSalt: request.cacheSalt };
-    this.#request = request;
-    this.#prompt = prompt;
+    this.#last = { request, prompt, keys: undefined };
     this.#speculation?.expire();
     const started = this.onLookup === undefined ? 0 : this.#clock.now();
     const most = this.#match.match(prompt, this.#sizes(), endpoints, count, { weighted: matched, blocks: cached });
@@ -118,23 +123,23 @@ export class PrecisePrefixCache implements Producer {
   }
 
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
-    const prompt = this.#taken(request);
-    if (prompt === undefined || this.#speculation === undefined) return;
-    const keys = this.#keysOf(prompt);
-    this.#speculation.expect(endpoint.slot, keys);
+    const speculation = this.#speculation;
+    const keys = this.#expectedOf(request);
+    this.#last = undefined;
+    if (speculation === undefined || keys === undefined) return;
+    speculation.expect(endpoint.slot, keys);
     const prefill = others.get(PREFILL_PROFILE);
-    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#speculation.expect(prefill.slot, keys);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) speculation.expect(prefill.slot, keys);
   }
 
   refused(): void {
-    this.#request = undefined;
-    this.#prompt = undefined;
+    this.#last = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     const speculation = this.#speculation;
-    if (speculation === undefined || request !== this.#request || this.#prompt === undefined) return undefined;
-    const keys = this.#keysOf(this.#prompt);
+    const keys = this.#expectedOf(request);
+    if (speculation === undefined || keys === undefined) return undefined;
     return (served) => speculation.expect(served.slot, keys);
   }
 
@@ -184,6 +189,14 @@ export class PrecisePrefixCache implements Producer {
     return sizes.length === 1 ? sizes[0]! : this.settings.blockTokens;
   }
 
+  /** The keys of the blocks that the last request brings, made once for `follow` and `routed`; undefined = none are expected. */
+  #expectedOf(request: InferenceRequest): Int32Array | undefined {
+    const last = this.#last;
+    if (this.#speculation === undefined || last?.request !== request) return undefined;
+    last.keys ??= this.#keysOf(last.prompt);
+    return last.keys;
+  }
+
   #keysOf(prompt: HashedPrompt): Int32Array {
     const size = this.#expectedSize();
     const keys = new Int32Array(2 * Math.min(EXPECTED_BLOCKS, blocksOf(prompt.tokenized, size)));
@@ -193,12 +206,6 @@ export class PrecisePrefixCache implements Producer {
       keys[at++] = high;
     });
     return keys;
-  }
-
-  #taken(request: InferenceRequest): HashedPrompt | undefined {
-    const prompt = request === this.#request ? this.#prompt : undefined;
-    this.refused();
-    return prompt;
   }
 
   #withoutTokens(): void {

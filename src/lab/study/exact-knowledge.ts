@@ -19,11 +19,11 @@ import type { SequenceSpec } from "../simulator/sequence.ts";
 
 const TYPE = "precise-prefix-cache-producer";
 /** Milliseconds between a change in an engine's cache and the time when the picker knows of it. */
-export const EVENT_DELAY_MS = 20;
+const EVENT_DELAY_MS = 20;
 const MAX_PAIRS = 2 ** 24;
 const GPU = 0;
 const EXPECTED = 1;
-/** The source of the events of an engine; that of expected blocks is 0. */
+/** The source of the events of an engine: any from 0 up, since expected blocks have a source below 0. */
 const ENGINE = 1;
 
 /** Changes of one moment: both halves of a hash, and whether the block came. */
@@ -40,16 +40,14 @@ interface Changes {
  */
 export class ExactKnowledge {
   readonly #clock: Clock;
-  readonly #delay: number;
   readonly #index: EventIndex;
   /** What a request asks an engine to compute. */
   readonly #specs = new WeakMap<InferenceRequest, SequenceSpec>();
   #blockSize = 0;
   #waiting: Changes | undefined;
 
-  constructor(clock: Clock, random: Random, delay = EVENT_DELAY_MS) {
+  constructor(clock: Clock, random: Random) {
     this.#clock = clock;
-    this.#delay = delay;
     this.#index = new EventIndex({ weights: [1, 1], maxPairs: MAX_PAIRS, key: random.below(2 ** 32) });
   }
 
@@ -81,7 +79,7 @@ export class ExactKnowledge {
     if (this.#waiting?.at !== now) {
       const changes: Changes = { at: now, slots: [], halves: [], came: [] };
       this.#waiting = changes;
-      this.#clock.after(this.#delay, () => this.#arrive(changes));
+      this.#clock.after(EVENT_DELAY_MS, () => this.#arrive(changes));
     }
     this.#waiting.slots.push(slot);
     this.#waiting.halves.push(first | 0, second | 0);

@@ -1,9 +1,18 @@
 import { basename } from "node:path";
+import { DEFAULT_CONFIG } from "../../picker/config/defaults.ts";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
 import { DEFAULT_WITH_ROLES, FLOW_CONTROL_POLICIES } from "./flow-policies.ts";
 
-/** A configuration with scorers, `type: weight`, and the built-in picker plugin. */
-function blend(name: string, weights: Readonly<Record<string, number>>): ConfigSource {
+/** The producer that hears the caches of the servers, as entries of `plugins`. */
+const PRECISE = `- type: precise-prefix-cache-producer
+  parameters: {speculativeIndexing: true}
+`;
+
+/**
+ * A configuration with scorers, `type: weight`, and the built-in picker plugin.
+ * @param more entries of `plugins` before the scorers
+ */
+function blend(name: string, weights: Readonly<Record<string, number>>, more = ""): ConfigSource {
   const types = Object.keys(weights);
   const plugins = [...types, "max-score-picker"].map((type) => `- type: ${type}\n`);
   const refs = types.map((type) => `  - {pluginRef: ${type}, weight: ${weights[type]}}\n`);
@@ -11,28 +20,11 @@ function blend(name: string, weights: Readonly<Record<string, number>>): ConfigS
     configText: `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 plugins:
-${plugins.join("")}schedulingProfiles:
+${more}${plugins.join("")}schedulingProfiles:
 - name: ${name}
   plugins:
 ${refs.join("")}  - {pluginRef: max-score-picker}
 `,
-  };
-}
-
-/** A configuration with exact matches and scorers: type, weight and parameters. */
-function precise(name: string, scorers: readonly (readonly [string, number, string?])[]): ConfigSource {
-  const plugins = scorers.map(([type, , given]) => `- type: ${type}\n${given ? `  parameters: ${given}\n` : ""}`);
-  const refs = scorers.map(([type, weight]) => `  - {pluginRef: ${type}, weight: ${weight}}\n`);
-  return {
-    configText: `apiVersion: llm-d.ai/v1alpha1
-kind: EndpointPickerConfig
-plugins:
-- type: precise-prefix-cache-producer
-  parameters: {speculativeIndexing: true}
-${plugins.join("")}schedulingProfiles:
-- name: ${name}
-  plugins:
-${refs.join("")}`,
   };
 }
 
@@ -111,11 +103,11 @@ export const POLICIES: readonly Policy[] = [
   {
     name: "llm-d-precise",
     about: "the weights of llm-d-defaults; prefixes by the KV-cache events of the servers, which come 20 ms late",
-    source: precise("llm-d-precise", [
-      ["prefix-cache-scorer", 3],
-      ["queue-scorer", 2],
-      ["kv-cache-utilization-scorer", 2],
-    ]),
+    source: blend(
+      "llm-d-precise",
+      { "prefix-cache-scorer": 3, "queue-scorer": 2, "kv-cache-utilization-scorer": 2 },
+      PRECISE,
+    ),
   },
   {
     name: "default",
@@ -126,14 +118,7 @@ export const POLICIES: readonly Policy[] = [
   {
     name: "default-precise",
     about: "the built-in profile; prefixes by the KV-cache events of the servers, which come 20 ms late",
-    source: precise("default-precise", [
-      ["queue-scorer", 1],
-      ["kv-cache-utilization-scorer", 1],
-      ["prefix-cache-scorer", 3],
-      ["lora-affinity-scorer", 4],
-      ["active-request-scorer", 3],
-      ["token-load-scorer", 64, "{queueThresholdTokens: 1048576}"],
-    ]),
+    source: { configText: DEFAULT_CONFIG.replace("plugins:\n", `plugins:\n${PRECISE}`) },
   },
   {
     name: "sticky-until-saturated",

@@ -172,28 +172,13 @@ export class EventBatchReader {
     if (left === 0) throw new MalformedPayload("an event without type");
     const type = this.#text();
     left--;
-    if (type === "BlockStored") {
-      this.#resetStored();
-      for (const field of STORED_FIELDS) {
-        if (left === 0) break;
-        left--;
-        this.#storedField(field);
-      }
-      for (; left > 0; left--) reader.skip();
-      return this.#checked();
-    }
-    if (type === "BlockRemoved") {
-      this.#resetRemoved();
-      for (const field of REMOVED_FIELDS) {
-        if (left === 0) break;
-        left--;
-        this.#removedField(field);
-      }
-      for (; left > 0; left--) reader.skip();
-      return this.#removed;
-    }
+    this.#reset(type);
+    if (type === "BlockStored")
+      for (let i = 0; i < STORED_FIELDS.length && left > 0; i++, left--) this.#storedField(STORED_FIELDS[i]!);
+    else if (type === "BlockRemoved")
+      for (let i = 0; i < REMOVED_FIELDS.length && left > 0; i++, left--) this.#removedField(REMOVED_FIELDS[i]!);
     for (; left > 0; left--) reader.skip();
-    return otherEvent(type);
+    return this.#made(type);
   }
 
   #mapEvent(): KvEvent | undefined {
@@ -206,12 +191,11 @@ export class EventBatchReader {
       if (this.#text() === "type") type = this.#text();
       else reader.skip();
     }
+    if (type !== "BlockStored" && type !== "BlockRemoved") return this.#made(type);
     const end = reader.at;
-    if (type !== "BlockStored" && type !== "BlockRemoved") return otherEvent(type);
     reader.at = start;
     reader.map();
-    if (type === "BlockStored") this.#resetStored();
-    else this.#resetRemoved();
+    this.#reset(type);
     for (let left = pairs; left > 0; left--) {
       const name = this.#text();
       if (type === "BlockStored" && isOneOf(STORED_FIELDS, name)) this.#storedField(name);
@@ -219,7 +203,19 @@ export class EventBatchReader {
       else reader.skip();
     }
     reader.at = end;
-    return type === "BlockStored" ? this.#checked() : this.#removed;
+    return this.#made(type);
+  }
+
+  #reset(type: string): void {
+    if (type === "BlockStored") this.#resetStored();
+    else if (type === "BlockRemoved") this.#resetRemoved();
+  }
+
+  /** Returns the event whose fields were read. */
+  #made(type: string): KvEvent | undefined {
+    if (type === "BlockStored") return this.#checked();
+    if (type === "BlockRemoved") return this.#removed;
+    return type === "AllBlocksCleared" ? { type: "cleared" } : undefined;
   }
 
   #checked(): BlocksStored {
@@ -345,10 +341,6 @@ export class EventBatchReader {
   #text(): string {
     return this.#reader.text(MAX_TEXT);
   }
-}
-
-function otherEvent(type: string): AllCleared | undefined {
-  return type === "AllBlocksCleared" ? { type: "cleared" } : undefined;
 }
 
 function emptyHashes(): Hashes {

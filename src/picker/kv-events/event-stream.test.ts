@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { EventStream } from "./event-stream.ts";
+import { EventStream, type StreamParts } from "./event-stream.ts";
 import type { EventMessage, ReplayEvents } from "./sockets.ts";
 
 const message = (sequence: number, life = 0): EventMessage => ({
@@ -9,25 +9,29 @@ const message = (sequence: number, life = 0): EventMessage => ({
   payload: Buffer.from(`life ${life}, message ${sequence}`),
 });
 
-/** A stream whose doings are texts. */
-function driven(hasReplay = true) {
+/**
+ * A stream whose doings are texts.
+ * @param fake instead of a replay that the test answers
+ * @param unusable the sequence of a message that cannot be taken
+ */
+function driven(fake: Pick<StreamParts, "replay"> = {}, unusable?: number) {
   const clock = new VirtualClock();
   const done: string[] = [];
   const asked: { from: number; events: ReplayEvents }[] = [];
   const stream = new EventStream({
     clock,
     apply: ({ sequence }) => {
+      if (sequence === unusable) throw new RangeError("Array buffer allocation failed");
       done.push(String(sequence));
       return undefined;
     },
     clear: () => done.push("clear"),
     fault: (fault) => done.push(fault),
-    replay: hasReplay
-      ? (from, events) => {
-          asked.push({ from, events });
-          return { close() {} };
-        }
-      : undefined,
+    replay: (from, events) => {
+      asked.push({ from, events });
+      return { close() {} };
+    },
+    ...fake,
   });
   return { clock, stream, asked, done: () => done.splice(0) };
 }
@@ -73,7 +77,7 @@ describe("EventStream", () => {
   });
 
   it("a smaller sequence is a new start; without a replay socket the stream goes on", () => {
-    const { stream, done } = driven(false);
+    const { stream, done } = driven({ replay: undefined });
     for (const n of [7, 8, 12, 0, 1]) stream.message(message(n));
     expect(done()).toEqual(["7", "8", "12", "clear", "0", "1"]);
     expect([stream.gaps, stream.restarts]).toEqual([3, 1]);
@@ -116,18 +120,9 @@ describe("EventStream", () => {
   });
 
   it("an answer within the call that asks, and a late one of an earlier request, do no harm", () => {
-    const clock = new VirtualClock();
-    const done: string[] = [];
     let closed = 0;
     const late: ReplayEvents[] = [];
-    const stream = new EventStream({
-      clock,
-      apply: ({ sequence }) => {
-        done.push(String(sequence));
-        return undefined;
-      },
-      clear: () => done.push("clear"),
-      fault: (fault) => done.push(fault),
+    const { stream, done } = driven({
       replay: (_, events) => {
         late.push(events);
         events.fault("replay-send", new RangeError("out of range"));
@@ -135,34 +130,18 @@ describe("EventStream", () => {
       },
     });
     stream.message(message(5));
-    expect(done).toEqual(["replay-send", "5"]);
+    expect(done()).toEqual(["replay-send", "5"]);
     expect(closed).toBe(1);
     late[0]!.message(message(7));
     late[0]!.done();
-    expect(done).toEqual(["replay-send", "5"]);
+    expect(done()).toEqual([]);
   });
 
   it("an error of one message that was held costs no other one", async () => {
-    const clock = new VirtualClock();
-    const done: string[] = [];
-    const asked: ReplayEvents[] = [];
-    const stream = new EventStream({
-      clock,
-      apply: ({ sequence }) => {
-        if (sequence === 5) throw new RangeError("Array buffer allocation failed");
-        done.push(String(sequence));
-        return undefined;
-      },
-      clear: () => done.push("clear"),
-      fault: (fault) => done.push(fault),
-      replay: (_, events) => {
-        asked.push(events);
-        return { close() {} };
-      },
-    });
+    const { clock, stream, asked, done } = driven({}, 5);
     for (const n of [5, 6]) stream.message(message(n));
-    asked[0]!.done();
+    asked[0]!.events.done();
     await clock.advanceAsync(0);
-    expect(done).toEqual(["malformed", "6"]);
+    expect(done()).toEqual(["malformed", "6"]);
   });
 });

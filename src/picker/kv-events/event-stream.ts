@@ -101,31 +101,27 @@ export class EventStream {
       this.#hold(message);
       return undefined;
     }
-    const isFirst = this.#state === "fresh";
     this.#state = "live";
     this.#topic = message.topic;
-    if (isFirst && sequence > 0 && this.#beginReplay(0)) {
+    if (this.#isRestart(sequence)) this.#restart();
+    else if (sequence < this.#next) return undefined;
+    if (sequence > this.#next && this.#asksForMissing(sequence)) {
       this.#hold(message);
       return undefined;
     }
-    if (!isFirst && sequence !== this.#next) {
-      if (this.#isRestart(sequence)) {
-        this.#restart();
-        if (sequence > 0 && this.#beginReplay(0)) {
-          this.#hold(message);
-          return undefined;
-        }
-      } else if (sequence < this.#next) return undefined;
-      else {
-        this.#gaps += sequence - this.#next;
-        if (this.#beginReplay(this.#reconnected ? this.#next - 1 : this.#next)) {
-          this.#verifies = this.#reconnected;
-          this.#hold(message);
-          return undefined;
-        }
-      }
-    }
     return this.#apply(message);
+  }
+
+  /** Messages are missing before this sequence. @returns whether a replay has begun */
+  #asksForMissing(sequence: number): boolean {
+    // What an engine sent before it was heard for the first time is no gap.
+    if (this.#next === 0) return this.#beginReplay(0);
+    this.#gaps += sequence - this.#next;
+    // After a lost connection, the last message comes once more, to see whether the engine is still the same one.
+    const verifies = this.#reconnected;
+    if (!this.#beginReplay(verifies ? this.#next - 1 : this.#next)) return false;
+    this.#verifies = verifies;
+    return true;
   }
 
   /** The connection is lost: the engine may be another one when it is back. */

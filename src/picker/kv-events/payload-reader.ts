@@ -75,13 +75,8 @@ export class PayloadReader {
 
   /** Reads a text, also one in bytes. @param most the most bytes */
   text(most: number): string {
-    const byte = this.#byte();
-    let length: number;
-    if ((byte & 0xe0) === 0xa0) length = byte & 0x1f;
-    else if (byte === 0xd9 || byte === 0xc4) length = this.#uint(1);
-    else if (byte === 0xda || byte === 0xc5) length = this.#uint(2);
-    else if (byte === 0xdb || byte === 0xc6) length = this.#uint(4);
-    else throw new MalformedPayload("expected a text");
+    if (!this.isText() && !this.#isBytes()) throw new MalformedPayload("expected a text");
+    const length = this.#length();
     if (length > most) throw new MalformedPayload("a text is too long");
     const start = this.#take(length);
     return this.#bytes.toString("utf8", start, this.#at);
@@ -109,20 +104,11 @@ export class PayloadReader {
     else this.#longInt(byte);
   }
 
-  /**
-   * Reads the hash of a block into `low` and `high`: an integer, or bytes, of which the last eight count.
-   */
+  /** Reads the hash of a block into `low` and `high`: an integer, or bytes or a text, of which the last eight bytes count. */
   hash(): void {
-    const byte = this.#peek();
-    if (byte === 0xc4 || byte === 0xc5 || byte === 0xc6) {
-      this.#at++;
-      const length = this.#uint(byte === 0xc4 ? 1 : byte === 0xc5 ? 2 : 4);
-      if (length === 0) throw new MalformedPayload("an empty hash");
-      this.#lastEight(this.#take(length), length);
-    } else if (this.isText()) {
-      // Encoders that know no bytes write texts.
-      const head = this.#byte();
-      const length = head < 0xc0 ? head & 0x1f : this.#uint(head === 0xd9 ? 1 : head === 0xda ? 2 : 4);
+    // Encoders that know no bytes write texts.
+    if (this.#isBytes() || this.isText()) {
+      const length = this.#length();
       if (length === 0) throw new MalformedPayload("an empty hash");
       this.#lastEight(this.#take(length), length);
     } else this.int();
@@ -211,6 +197,19 @@ export class PayloadReader {
       low = (low << 8) | bytes[at]!;
     }
     this.#set(low, high);
+  }
+
+  #isBytes(): boolean {
+    const byte = this.#peek();
+    return byte >= 0xc4 && byte <= 0xc6;
+  }
+
+  /** Reads the head of a text or of bytes. @returns the number of bytes behind it */
+  #length(): number {
+    const byte = this.#byte();
+    if (byte < 0xc0) return byte & 0x1f;
+    // 0xc4 to 0xc6 for bytes and 0xd9 to 0xdb for texts say it in one, two and four bytes.
+    return this.#uint(1 << (byte - (byte < 0xd9 ? 0xc4 : 0xd9)));
   }
 
   #peek(): number {

@@ -1,6 +1,6 @@
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { MediaSpan, TokenizedPrompt } from "../../base/plugin/keys.ts";
-import type { EventIndex } from "../prefix/event-index.ts";
+import type { EventIndex, Matches } from "../prefix/event-index.ts";
 import type { TokenChain } from "../prefix/token-chain.ts";
 
 /** The tokens of a prompt, and what else its blocks depend on. */
@@ -9,6 +9,13 @@ export interface HashedPrompt {
   /** The model or the adapter. */
   readonly model: string;
   readonly cacheSalt: string;
+}
+
+/** One of the prompts of a request. */
+interface Part extends Pick<HashedPrompt, "model" | "cacheSalt"> {
+  /** As the engine sees them. */
+  readonly tokens: Int32Array;
+  readonly media: readonly MediaSpan[];
 }
 
 const NO_MEDIA: readonly MediaSpan[] = [];
@@ -29,7 +36,7 @@ export class PromptMatch {
   }
 
   /**
-   * Adds the leading tokens of all prompts to what `weighted` and `cached` hold, for endpoints[i] at i.
+   * Adds the leading tokens of all prompts to what `out` holds, for endpoints[i] at i.
    * @param sizes tokens per block
    * @returns the most leading tokens of any endpoint
    */
@@ -38,15 +45,13 @@ export class PromptMatch {
     sizes: readonly number[],
     endpoints: readonly Endpoint[],
     count: number,
-    weighted: Float64Array,
-    cached: Float64Array,
+    out: Matches,
   ): number {
     let most = 0;
     for (let at = 0; at < prompt.tokenized.prompts.length; at++) {
-      const tokens = tokensOf(prompt.tokenized, at);
-      if (sizes.length === 1)
-        most += this.#matchOne(prompt, at, tokens, sizes[0]!, endpoints, count, { weighted, blocks: cached });
-      else most += this.#matchAll(prompt, at, tokens, sizes, endpoints, count, weighted, cached);
+      const part = partOf(prompt, at);
+      if (sizes.length === 1) most += this.#matchOne(part, sizes[0]!, endpoints, count, out);
+      else most += this.#matchAll(part, sizes, endpoints, count, out);
     }
     return most;
   }
@@ -55,72 +60,52 @@ export class PromptMatch {
   keys(prompt: HashedPrompt, size: number, most: number, take: (low: number, high: number) => void): void {
     const chain = this.#chain;
     let left = most;
-    prompt.tokenized.prompts.forEach((_, at) => {
-      if (left === 0) return;
-      const tokens = tokensOf(prompt.tokenized, at);
-      const media = mediaOf(prompt.tokenized, at);
-      chain.begin(prompt.model);
-      for (let end = size; end <= tokens.length && left > 0; end += size, left--) {
-        this.#mixExtras(prompt, media, end - size, end);
-        chain.add(tokens, end - size, end);
+    for (let at = 0; at < prompt.tokenized.prompts.length && left > 0; at++) {
+      const part = partOf(prompt, at);
+      chain.begin(part.model);
+      for (let end = size; end <= part.tokens.length && left > 0; end += size, left--) {
+        this.#mixExtras(part, end - size, end);
+        chain.add(part.tokens, end - size, end);
         take(chain.low, chain.high);
       }
-    });
+    }
   }
 
   /** An endpoint counts by the size at which it has most. */
-  #matchAll(
-    prompt: HashedPrompt,
-    at: number,
-    tokens: Int32Array,
-    sizes: readonly number[],
-    endpoints: readonly Endpoint[],
-    count: number,
-    weighted: Float64Array,
-    cached: Float64Array,
-  ): number {
+  #matchAll(part: Part, sizes: readonly number[], endpoints: readonly Endpoint[], count: number, out: Matches): number {
     if (count > this.#weighted.length) {
       this.#weighted = new Float64Array(2 * count);
       this.#blocks = new Float64Array(2 * count);
     }
-    const best = new Float64Array(count);
-    const bestCached = new Float64Array(count);
+    const best = { weighted: new Float64Array(count), blocks: new Float64Array(count) };
     const own = { weighted: this.#weighted, blocks: this.#blocks };
     let most = 0;
     for (const size of sizes) {
       own.weighted.fill(0, 0, count);
       own.blocks.fill(0, 0, count);
-      most = Math.max(most, this.#matchOne(prompt, at, tokens, size, endpoints, count, own));
+      most = Math.max(most, this.#matchOne(part, size, endpoints, count, own));
       for (let i = 0; i < count; i++) {
-        best[i] = Math.max(best[i]!, own.weighted[i]!);
-        bestCached[i] = Math.max(bestCached[i]!, own.blocks[i]!);
+        best.weighted[i] = Math.max(best.weighted[i]!, own.weighted[i]!);
+        best.blocks[i] = Math.max(best.blocks[i]!, own.blocks[i]!);
       }
     }
     for (let i = 0; i < count; i++) {
-      weighted[i]! += best[i]!;
-      cached[i]! += bestCached[i]!;
+      out.weighted[i]! += best.weighted[i]!;
+      out.blocks[i]! += best.blocks[i]!;
     }
     return most;
   }
 
-  #matchOne(
-    prompt: HashedPrompt,
-    at: number,
-    tokens: Int32Array,
-    size: number,
-    endpoints: readonly Endpoint[],
-    count: number,
-    out: { readonly weighted: Float64Array; readonly blocks: Float64Array },
-  ): number {
+  #matchOne(part: Part, size: number, endpoints: readonly Endpoint[], count: number, out: Matches): number {
     const chain = this.#chain;
     const index = this.#index;
-    const media = mediaOf(prompt.tokenized, at);
-    chain.begin(prompt.model);
+    chain.begin(part.model);
     index.begin(endpoints, count);
-    const hasExtras = media.length > 0 || prompt.cacheSalt !== "";
+    const { tokens } = part;
+    const hasExtras = part.media.length > 0 || part.cacheSalt !== "";
     let end = size;
     for (; end <= tokens.length; end += size) {
-      if (hasExtras) this.#mixExtras(prompt, media, end - size, end);
+      if (hasExtras) this.#mixExtras(part, end - size, end);
       chain.add(tokens, end - size, end);
       if (!index.extend(chain.low, chain.high)) break;
     }
@@ -129,27 +114,23 @@ export class PromptMatch {
   }
 
   /** Mixes in what engines hash beside the tokens [start, end): images that overlap them, and the salt with the first block. */
-  #mixExtras({ cacheSalt }: HashedPrompt, media: readonly MediaSpan[], start: number, end: number): void {
+  #mixExtras({ media, cacheSalt }: Part, start: number, end: number): void {
     for (const { offset, tokens, hash } of media)
       if (offset < end && offset + tokens.length > start) this.#chain.mixText(hash);
     if (start === 0 && cacheSalt !== "") this.#chain.mixText(cacheSalt);
   }
 }
 
-/** Returns the tokens of a prompt as the engine sees them. */
-function tokensOf({ tokens, prompts, media }: TokenizedPrompt, at: number): Int32Array {
+function partOf({ tokenized: { tokens, prompts, media }, model, cacheSalt }: HashedPrompt, at: number): Part {
   const { start, end } = prompts[at]!;
-  const offset = tokens.byteOffset + start;
-  const isAligned = offset % 4 === 0;
   const spans = media?.filter(({ prompt }) => prompt === at) ?? NO_MEDIA;
-  if (isAligned && spans.length === 0) return new Int32Array(tokens.buffer, offset, (end - start) >> 2);
-  const copy = new Int32Array((end - start) >> 2);
-  new Uint8Array(copy.buffer).set(tokens.subarray(start, start + 4 * copy.length));
+  const offset = tokens.byteOffset + start;
+  const length = (end - start) >> 2;
+  if (offset % 4 === 0 && spans.length === 0)
+    return { model, cacheSalt, media: spans, tokens: new Int32Array(tokens.buffer, offset, length) };
+  const copy = new Int32Array(length);
+  new Uint8Array(copy.buffer).set(tokens.subarray(start, start + 4 * length));
   for (const { offset: place, tokens: own } of spans)
-    for (let i = 0; i < own.length && place + i < copy.length; i++) copy[place + i] = own[i]!;
-  return copy;
-}
-
-function mediaOf({ media }: TokenizedPrompt, at: number): readonly MediaSpan[] {
-  return media === undefined ? NO_MEDIA : media.filter(({ prompt }) => prompt === at);
+    for (let i = 0; i < own.length && place + i < length; i++) copy[place + i] = own[i]!;
+  return { model, cacheSalt, media: spans, tokens: copy };
 }

@@ -222,7 +222,7 @@ function wordAt(view: DataView, at: number, end: number): number {
 }
 
 /** A bijection of 32-bit integers. Every input bit changes about half of the output bits (murmur3's finaliser). */
-function mix(value: number): number {
+export function mix(value: number): number {
   let x = value | 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
   x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);

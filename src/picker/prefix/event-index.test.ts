@@ -14,7 +14,7 @@ function matched(index: EventIndex, keys: readonly number[], slots: readonly num
   const pool = slots.map((slot) => ({ slot }));
   index.begin(pool, pool.length);
   for (const key of keys) if (!index.extend(key, key)) break;
-  index.finish(pool, pool.length, { weighted });
+  index.finish(pool, pool.length, { weighted, blocks: new Float64Array(slots.length) });
   return [...weighted];
 }
 

@@ -21,8 +21,8 @@ export interface EventIndexOptions {
 export interface Matches {
   /** The sum of the weights of the leading blocks. */
   readonly weighted: Float64Array;
-  /** Their number; absent = not wanted. */
-  readonly blocks?: Float64Array | undefined;
+  /** Their number. */
+  readonly blocks: Float64Array;
 }
 
 /**
@@ -303,7 +303,7 @@ export class EventIndex {
         blocks[lane] = 0;
       }
       out.weighted[i]! += factor * weighted;
-      if (out.blocks !== undefined) out.blocks[i]! += factor * number;
+      out.blocks[i]! += factor * number;
     }
   }
 

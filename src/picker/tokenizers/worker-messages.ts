@@ -32,8 +32,6 @@ export interface WorkerCounts {
   readonly hits: number;
   readonly misses: number;
   readonly cacheBytes: number;
-  /** Tokenizers in memory. */
-  readonly models: number;
 }
 
 /** Why a job has no tokens: the files of the model, or the request. */

@@ -25,7 +25,7 @@ export class WorkerModels {
       misses += cache.lookups.misses;
       cacheBytes += cache.bytes;
     }
-    return { hits, misses, cacheBytes, models: this.#models.size };
+    return { hits, misses, cacheBytes };
   }
 
   /** @param path of a `tokenizer.json` Throws what makes the files unusable. */

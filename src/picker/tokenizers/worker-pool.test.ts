@@ -36,7 +36,7 @@ function jobOf(path: string, prompt: unknown, media: { token: number; count: num
 const FAKE = new URL(
   `data:text/javascript,${encodeURIComponent(`
 import { parentPort } from "node:worker_threads";
-const counts = { hits: 0, misses: 0, cacheBytes: 0, models: 1 };
+const counts = { hits: 0, misses: 0, cacheBytes: 0 };
 parentPort.on("message", ({ id, path, body }) => {
   if (path === "dies") process.exit(1);
   if (path === "throws") throw new Error("broken");

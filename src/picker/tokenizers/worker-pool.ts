@@ -55,10 +55,7 @@ export class WorkerPool {
 
   constructor({ clock, workers, settings, program = WORKER }: WorkerPoolOptions) {
     this.#clock = clock;
-    const onFree = (slot: WorkerSlot): void => {
-      // A new slot may report itself before the list is there.
-      if (this.#slots !== undefined) this.#feed(slot);
-    };
+    const onFree = (slot: WorkerSlot): void => this.#feed(slot);
     this.#slots = Array.from({ length: workers }, () => new WorkerSlot({ clock, settings, program, onFree }));
   }
 

@@ -94,7 +94,9 @@ export class WorkerSlot {
     this.#answered = true;
     this.#restartAfter = RESTART_AFTER;
     if (!("fault" in answer && answer.fault === "file")) this.#loaded.add(work.message.path);
-    this.#settle(answer, undefined);
+    this.#timer?.cancel();
+    this.#work = undefined;
+    work.done(answer, undefined);
     this.#parts.onFree(this);
   }
 
@@ -119,13 +121,6 @@ export class WorkerSlot {
     else this.#timer = this.#parts.clock.after(wait, again);
     work?.done(undefined, why);
     if (wait === 0) this.#parts.onFree(this);
-  }
-
-  #settle(answer: Answer, lost: undefined): void {
-    this.#timer?.cancel();
-    const work = this.#work;
-    this.#work = undefined;
-    work?.done(answer, lost);
   }
 
   #end(): void {

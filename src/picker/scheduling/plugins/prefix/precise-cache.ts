@@ -14,7 +14,7 @@ import type { Logger } from "../../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../../base/telemetry/rate-limited-log.ts";
 import { Announcements } from "../../../kv-events/announcements.ts";
 import { EventCounts } from "../../../kv-events/event-counts.ts";
-import { EventFeed, type FeedSettings, type PublisherState } from "../../../kv-events/event-feed.ts";
+import { EventFeed, type PublisherState } from "../../../kv-events/event-feed.ts";
 import { type HashedPrompt, PromptMatch } from "../../../kv-events/prompt-match.ts";
 import type { EventSockets, SocketFault } from "../../../kv-events/sockets.ts";
 import { Speculation } from "../../../kv-events/speculation.ts";
@@ -22,7 +22,7 @@ import { Tiers } from "../../../kv-events/tiers.ts";
 import { EventIndex } from "../../../prefix/event-index.ts";
 import { TokenChain } from "../../../prefix/token-chain.ts";
 import { PREFILL_PROFILE } from "./approx-prefix-cache-producer.ts";
-import { type PreciseParameters, type PreciseSettings, preciseSettings, selectorOf } from "./precise-parameters.ts";
+import { feedSettings, type PreciseParameters, type PreciseSettings, preciseSettings } from "./precise-parameters.ts";
 
 /** The most publishers in the debug state. */
 const MAX_SHOWN = 100;
@@ -33,6 +33,14 @@ const SWEEP_MS = 5;
 const EXPECTED_BLOCKS = 8192;
 /** Milliseconds between two log lines of one kind. */
 const LOG_INTERVAL_MS = 30_000;
+
+/** The request that was looked up last, with its tokens. */
+interface LastRequest {
+  readonly request: InferenceRequest;
+  readonly prompt: HashedPrompt;
+  /** Undefined = not needed so far. */
+  keys: Int32Array | undefined;
+}
 
 /** The blocks that the engines say they hold (scheduling 3.14). */
 export class PrecisePrefixCache implements Producer {
@@ -48,9 +56,8 @@ export class PrecisePrefixCache implements Producer {
   readonly #match: PromptMatch;
   readonly #announcements: Announcements;
   readonly #speculation: Speculation | undefined;
-  /** The last request and its tokens; undefined as soon as it is routed or refused. */
-  #request: InferenceRequest | undefined;
-  #prompt: HashedPrompt | undefined;
+  /** Undefined as soon as it is routed or refused. */
+  #last: LastRequest | undefined;
   #sweeper: Timer | undefined;
   #reporter: Timer | undefined;
 
@@ -86,8 +93,7 @@ export class PrecisePrefixCache implements Producer {
     const { request, candidates } = context;
     const { endpoints, count } = candidates;
     const tokenized = context.attribute(TOKENIZED_PROMPT);
-    this.#request = undefined;
-    this.#prompt = undefined;
+    this.#last = undefined;
     const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
     const cached = candidates.column(PREFIX_CACHED_BLOCKS);
     const { blockTokens } = this.settings;
@@ -101,12 +107,10 @@ export class PrecisePrefixCache implements Producer {
       return;
     }
     const prompt = { tokenized, model: request.targetModel, cacheSalt: request.cacheSalt };
-    this.#request = request;
-    this.#prompt = prompt;
+    this.#last = { request, prompt, keys: undefined };
     this.#speculation?.expire();
     const started = this.onLookup === undefined ? 0 : this.#clock.now();
-    const sizes = this.#sizes();
-    const most = this.#match.match(prompt, sizes, endpoints, count, matched, cached);
+    const most = this.#match.match(prompt, this.#sizes(), endpoints, count, { weighted: matched, blocks: cached });
     this.onLookup?.((this.#clock.now() - started) / 1000);
     for (let i = 0; i < count; i++) {
       matched[i] = wholeBlocks(matched[i]!, blockTokens);
@@ -119,23 +123,23 @@ export class PrecisePrefixCache implements Producer {
   }
 
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
-    const prompt = this.#taken(request);
-    if (prompt === undefined || this.#speculation === undefined) return;
-    const keys = this.#keysOf(prompt);
-    this.#speculation.expect(endpoint.slot, keys);
+    const speculation = this.#speculation;
+    const keys = this.#expectedOf(request);
+    this.#last = undefined;
+    if (speculation === undefined || keys === undefined) return;
+    speculation.expect(endpoint.slot, keys);
     const prefill = others.get(PREFILL_PROFILE);
-    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#speculation.expect(prefill.slot, keys);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) speculation.expect(prefill.slot, keys);
   }
 
   refused(): void {
-    this.#request = undefined;
-    this.#prompt = undefined;
+    this.#last = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     const speculation = this.#speculation;
-    if (speculation === undefined || request !== this.#request || this.#prompt === undefined) return undefined;
-    const keys = this.#keysOf(this.#prompt);
+    const keys = this.#expectedOf(request);
+    if (speculation === undefined || keys === undefined) return undefined;
     return (served) => speculation.expect(served.slot, keys);
   }
 
@@ -146,7 +150,6 @@ export class PrecisePrefixCache implements Producer {
   endpointRemoved(endpoint: Endpoint): void {
     this.feed.remove(endpoint);
     this.#speculation?.forget(endpoint.slot);
-    this.#sweep();
   }
 
   close(): void {
@@ -186,6 +189,14 @@ export class PrecisePrefixCache implements Producer {
     return sizes.length === 1 ? sizes[0]! : this.settings.blockTokens;
   }
 
+  /** The keys of the blocks that the last request brings, made once for `follow` and `routed`; undefined = none are expected. */
+  #expectedOf(request: InferenceRequest): Int32Array | undefined {
+    const last = this.#last;
+    if (this.#speculation === undefined || last?.request !== request) return undefined;
+    last.keys ??= this.#keysOf(last.prompt);
+    return last.keys;
+  }
+
   #keysOf(prompt: HashedPrompt): Int32Array {
     const size = this.#expectedSize();
     const keys = new Int32Array(2 * Math.min(EXPECTED_BLOCKS, blocksOf(prompt.tokenized, size)));
@@ -195,12 +206,6 @@ export class PrecisePrefixCache implements Producer {
       keys[at++] = high;
     });
     return keys;
-  }
-
-  #taken(request: InferenceRequest): HashedPrompt | undefined {
-    const prompt = request === this.#request ? this.#prompt : undefined;
-    this.refused();
-    return prompt;
   }
 
   #withoutTokens(): void {
@@ -220,15 +225,11 @@ export class PrecisePrefixCache implements Producer {
       { endpoint: source, fault, ...(error instanceof Error ? { err: error } : {}) },
       "KV-cache events of an endpoint are not complete",
     );
-    this.#sweep();
   }
 
-  /** Frees the memory of forgotten endpoints, a little at a time. */
+  /** Frees the memory of what engines have forgotten, a little at a time. */
   #sweep(): void {
-    this.#sweeper?.cancel();
-    this.#sweeper = undefined;
-    if (!this.index.sweep(SWEEP_PAIRS)) return;
-    this.#sweeper = this.#clock.after(SWEEP_MS, () => this.#sweep(), true);
+    this.#sweeper = this.index.sweep(SWEEP_PAIRS) ? this.#clock.after(SWEEP_MS, () => this.#sweep(), true) : undefined;
   }
 
   #reportEvery(interval: number): void {
@@ -258,30 +259,4 @@ function blocksOf({ prompts }: TokenizedPrompt, blockTokens: number): number {
   let blocks = 0;
   for (const { start, end } of prompts) blocks += Math.floor((end - start) / 4 / blockTokens);
   return blocks;
-}
-
-function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
-  const { topicFilter, zmqEndpoint, discoverPods, podDiscoveryConfig } = kvEventsConfig;
-  const {
-    podLabelSelector = "",
-    podNamespace = "",
-    socketPort = 5557,
-    replaySocketPort = 0,
-  } = podDiscoveryConfig ?? {};
-  const conditions = podLabelSelector === "" ? [] : (selectorOf(podLabelSelector) ?? []);
-  return {
-    topicFilter,
-    bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
-    perEndpoint: discoverPods
-      ? {
-          port: socketPort,
-          replayPort: replaySocketPort > 0 ? replaySocketPort : undefined,
-          selects: ({ labels, namespace }) =>
-            (podNamespace === "" || namespace === podNamespace) &&
-            conditions.every(
-              ({ key, value, equal }) => (Object.hasOwn(labels, key) && labels[key] === value) === equal,
-            ),
-        }
-      : undefined,
-  };
 }

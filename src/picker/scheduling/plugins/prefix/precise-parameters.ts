@@ -1,7 +1,10 @@
 import { z } from "zod";
 import { parseDuration } from "../../../../base/document/duration.ts";
 import { parseQuantity } from "../../../../base/document/quantity.ts";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import type { FeedSettings } from "../../../kv-events/event-feed.ts";
 import { MAX_NAMED_TIERS } from "../../../kv-events/tiers.ts";
+import { labelOf } from "../labels.ts";
 
 /** The most pairs of block and endpoint, whatever the configuration says: 640 MiB at 40 bytes a pair. */
 export const MOST_PAIRS = 2 ** 24;
@@ -193,12 +196,34 @@ export function preciseNotes(parameters: PreciseParameters): string[] {
   return notes;
 }
 
-/** Conditions on the labels of an endpoint. */
-export type LabelConditions = readonly { readonly key: string; readonly value: string; readonly equal: boolean }[];
+/** Returns which publishers the picker hears, and where. */
+export function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSettings {
+  const { topicFilter, zmqEndpoint, discoverPods, podDiscoveryConfig } = kvEventsConfig;
+  const {
+    podLabelSelector = "",
+    podNamespace = "",
+    socketPort = 5557,
+    replaySocketPort = 0,
+  } = podDiscoveryConfig ?? {};
+  const selects = podLabelSelector === "" ? undefined : selectorOf(podLabelSelector);
+  return {
+    topicFilter,
+    bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
+    perEndpoint: discoverPods
+      ? {
+          port: socketPort,
+          replayPort: replaySocketPort > 0 ? replaySocketPort : undefined,
+          selects: ({ labels, namespace }) =>
+            (podNamespace === "" || namespace === podNamespace) && selects?.(labels) !== false,
+        }
+      : undefined,
+  };
+}
 
-/** Reads `key=value,key!=value`; undefined = it is something else. */
-export function selectorOf(text: string): LabelConditions | undefined {
-  const conditions = text.split(",").map((part) => /^\s*([\w./-]+)\s*(==?|!=)\s*([\w.-]*)\s*$/.exec(part));
-  if (conditions.includes(null)) return undefined;
-  return conditions.map((match) => ({ key: match![1]!, value: match![3]!, equal: match![2] !== "!=" }));
+/** Reads `key=value,key!=value`; undefined = it is something else. @returns whether labels meet all conditions */
+function selectorOf(text: string): ((labels: Endpoint["labels"]) => boolean) | undefined {
+  const matches = text.split(",").map((part) => /^\s*([\w./-]+)\s*(==?|!=)\s*([\w.-]*)\s*$/.exec(part));
+  if (matches.includes(null)) return undefined;
+  const conditions = matches.map((match) => ({ key: match![1]!, value: match![3]!, equal: match![2] !== "!=" }));
+  return (labels) => conditions.every(({ key, value, equal }) => (labelOf(labels, key) === value) === equal);
 }

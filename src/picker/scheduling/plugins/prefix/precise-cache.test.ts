@@ -1,0 +1,81 @@
+import { encode } from "@msgpack/msgpack";
+import { describe, expect, it } from "vitest";
+import { pluginContextOf } from "../../../../../test/support/plugin-context.ts";
+import {
+  columnsOf,
+  endpointOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
+import { VirtualClock } from "../../../../base/clock/virtual.ts";
+import { TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
+import type { SubscriptionEvents } from "../../../kv-events/sockets.ts";
+import { PrecisePrefixCache } from "./precise-cache.ts";
+import { precisePrefixCacheProducer } from "./precise-prefix-cache.ts";
+
+/** Blocks of the endpoint: more than one sweep frees. */
+const BLOCKS = 5_000;
+
+/** A cache that has heard one endpoint announce its blocks. */
+function heard(parameters: object = {}) {
+  const clock = new VirtualClock();
+  const publishers: SubscriptionEvents[] = [];
+  const cache = new PrecisePrefixCache(
+    precisePrefixCacheProducer.parameters.parse(parameters) as never,
+    pluginContextOf("exact", { clock }),
+    {
+      subscribe(_address, _topic, _bind, events) {
+        publishers.push(events);
+        return { close() {} };
+      },
+      replay: () => ({ close() {} }),
+    },
+  );
+  const endpoint = endpointOf(0);
+  cache.endpointAdded(endpoint);
+  const send = (sequence: number, ...events: unknown[]) =>
+    void publishers[0]!.message({ topic: "kv@a@m", sequence, payload: Buffer.from(encode([1.5, events])) });
+  const hashes = Array.from({ length: BLOCKS }, (_, i) => i + 1);
+  send(0, ["BlockStored", hashes, null, hashes, 1]);
+  expect(cache.index.size).toBe(BLOCKS);
+  return { clock, cache, endpoint, send };
+}
+
+describe("the memory of blocks that are forgotten", () => {
+  it("is freed a little at a time when the endpoint leaves", () => {
+    const { clock, cache, endpoint } = heard();
+    cache.endpointRemoved(endpoint);
+    expect(cache.index.size).toBeGreaterThan(0);
+    clock.advance(1_000);
+    expect(cache.index.size).toBe(0);
+  });
+
+  it("is freed when the engine clears its cache", () => {
+    const { clock, cache, send } = heard();
+    send(1, ["AllBlocksCleared"]);
+    expect(cache.index.size).toBeGreaterThan(0);
+    clock.advance(1_000);
+    expect(cache.index.size).toBe(0);
+  });
+});
+
+describe("expected blocks", () => {
+  it("are those of the request that was looked up last, at the endpoint that gets it and at the one that serves it", () => {
+    const { cache } = heard({ speculativeIndexing: true, tokenProcessorConfig: { blockSizeTokens: 1 } });
+    const pool = [0, 1, 2].map((slot) => endpointOf(slot));
+    const bytes = new Uint8Array(Int32Array.from([7, 8, 9]).buffer);
+    const tokenized = { tokens: bytes, prompts: [{ start: 0, end: bytes.length }], count: 3 };
+    const keys = precisePrefixCacheProducer.produces.map((key) => [key, []] as const);
+    const request = requestOf("abc");
+    cache.produce(produceContextOf(columnsOf(pool, [...keys, [TOKENIZED_PROMPT, tokenized]]), request));
+    expect(cache.follow(requestOf("another"))).toBeUndefined();
+    const served = cache.follow(request);
+    cache.routed(request, pool[1]!, new Map());
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 0]);
+    served!(pool[2]!);
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 3]);
+    cache.routed(request, pool[2]!, new Map());
+    expect(cache.follow(request)).toBeUndefined();
+    expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 3]);
+  });
+});

@@ -223,7 +223,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
     keepHeapSmall();
     const unready = (): string | undefined => readiness.unready();
-    const views = viewsOf(core, settings.poolName, unready);
+    const views = viewsOf(core, unready);
     const { prometheus } = settings;
     const feed = coreFeed(core, {
       history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),

@@ -1,11 +1,9 @@
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
-import { EventStream } from "./event-stream.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
@@ -51,7 +49,6 @@ const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;
-  const events = new EventStream<number>(clock, (since) => views.picture(since));
   const app = guardedApp(authorize, (format) => views.metrics(format));
 
   app.get("/healthz", (context) => context.text("ok\n"));
@@ -109,11 +106,6 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   demo?.(app);
   pageRoutes(app);
-  app.get("/events", (context) => {
-    const stream = events.open(() => void (context.env as HttpBindings).outgoing.destroy());
-    if (stream === undefined) return context.text("too many pages are open\n", 503);
-    return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
-  });
   app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));
 
   const server = await listen(app, options, "the admin pages");
@@ -126,7 +118,6 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       server.setSecureContext(tlsSettings({ ...options.tls, ...pair }));
     },
     close() {
-      events.close();
       stream?.close();
       return shut(server);
     },

@@ -94,7 +94,7 @@ export class TrafficWatch implements ExchangeObserver {
 
   /** The present second in Unix seconds, by the wall clock of the start. */
   second(): number {
-    return Math.floor((this.#clock.now() + this.#offset) / 1000);
+    return this.#secondOf(this.#clock.now());
   }
 
   /** Follows a wall clock that has jumped ahead, for example while the machine slept. Seconds never fall. */
@@ -108,8 +108,8 @@ export class TrafficWatch implements ExchangeObserver {
     return monotonic + this.#offset;
   }
 
-  opened(): void {
-    this.#now().add(SUM.started, 1);
+  opened(at: number): void {
+    this.#ringAt(at).add(SUM.started, 1);
   }
 
   /** The decision that follows found this share of its prompt in the prefix index of the chosen endpoint. */
@@ -117,8 +117,10 @@ export class TrafficWatch implements ExchangeObserver {
     this.#matched = share;
   }
 
-  decided({ record, endpoint, receivedAt, caller, streaming }: ObservedDecision): void {
-    const ring = this.#now();
+  decided(decision: ObservedDecision): void {
+    const { record, endpoint } = decision;
+    const decidedAt = this.#clock.now();
+    const ring = this.#ringAt(decidedAt);
     ring.add(SUM.decisions, 1);
     if (record.promptBytes > 0 && endpoint !== undefined) {
       ring.add(SUM.predictedBase, record.promptBytes);
@@ -129,14 +131,7 @@ export class TrafficWatch implements ExchangeObserver {
       ring.observe(HISTOGRAM.queued, record.queued.waitedMs);
       if (endpoint === undefined) ring.add(SUM.refusedInQueue, 1);
     }
-    const decidedAt = this.#clock.now();
-    this.journeys.decided(record.sequence, {
-      receivedAt,
-      decidedAt,
-      caller,
-      endpoint: endpoint?.id ?? "",
-      streaming,
-    });
+    this.journeys.decided(decision, decidedAt);
     if (endpoint === undefined) return;
     this.routed++;
     this.endpoints.of(endpoint)?.routed();
@@ -149,19 +144,16 @@ export class TrafficWatch implements ExchangeObserver {
     detail: string,
     next: Endpoint | undefined,
   ): void {
-    if (next !== undefined) this.#now().add(SUM.retries, 1);
+    const at = this.#clock.now();
+    if (next !== undefined) this.#ringAt(at).add(SUM.retries, 1);
     const history = this.endpoints.of(endpoint);
     if (history !== undefined) history.failures++;
     const text = oneLine(`${failure}: ${detail}`).slice(0, 200);
-    if (sequence > 0)
-      this.journeys.attempted(sequence, { endpoint: endpoint.id, at: this.#clock.now(), failure: text });
+    if (sequence > 0) this.journeys.attempted(sequence, { endpoint: endpoint.id, at, failure: text });
   }
 
   answered(sequence: number, endpoint: Endpoint): void {
-    if (sequence === 0) return;
-    const at = this.#clock.now();
-    this.journeys.attempted(sequence, { endpoint: endpoint.id, at, failure: undefined });
-    this.journeys.change(sequence, { firstByteAt: at });
+    if (sequence > 0) this.journeys.answered(sequence, endpoint.id, this.#clock.now());
   }
 
   ended(exchange: EndedExchange, sequence: number, endpoint: Endpoint | undefined): void {
@@ -169,13 +161,15 @@ export class TrafficWatch implements ExchangeObserver {
     const answered = response.status !== 0;
     const outcome = outcomeOf(cause, answered ? response.succeeded : undefined);
     const status = answered ? response.status : (rejection?.status ?? 0);
-    this.#count(outcome, outcome === "server-error" && answered ? `status ${status}` : (rejection?.reason ?? cause));
-    const ring = this.ring;
+    const counted = outcome === "server-error" && answered ? `status ${status}` : (rejection?.reason ?? cause);
+    const ring = this.#ringAt(endedAt);
+    this.#count(outcome, counted);
     const complete = cause === "complete" && answered;
     const duration = endedAt - receivedAt;
     const usage = complete ? response.usage : undefined;
     const prompt = usage !== undefined && usage.promptTokens > 0 ? usage.promptTokens : 0;
     const output = usage?.completionTokens ?? Number.NaN;
+    const cached = usage?.cachedTokens ?? Number.NaN;
     let ttft = Number.NaN;
     if (complete) {
       ring.observe(HISTOGRAM.duration, duration);
@@ -184,14 +178,14 @@ export class TrafficWatch implements ExchangeObserver {
         ttft = streaming ? response.firstByteAt - receivedAt : duration;
         ring.observe(HISTOGRAM.ttft, ttft);
       }
-      this.#countTokens(prompt, output, usage?.cachedTokens ?? Number.NaN);
+      this.#countTokens(prompt, output, cached);
       if (endpoint !== undefined) {
         const tpot = streaming && output > 1 ? (duration - ttft) / (output - 1) : Number.NaN;
         this.endpoints.of(endpoint)?.ended(output, ttft, tpot);
       }
     }
     if (sequence > 0)
-      this.journeys.change(sequence, {
+      this.journeys.ended(sequence, {
         endedAt,
         outcome,
         status,
@@ -199,12 +193,13 @@ export class TrafficWatch implements ExchangeObserver {
         firstByteAt: response.firstByteAt,
         promptTokens: prompt > 0 ? prompt : Number.NaN,
         outputTokens: output,
-        cachedTokens: usage?.cachedTokens ?? Number.NaN,
+        cachedTokens: cached,
       });
   }
 
   /** The wire refused a request before there was an exchange. @param reason a word */
   unopened(reason: string, failed: boolean): void {
+    this.#ringAt(this.#clock.now());
     this.#count(failed ? "failed" : "refused", reason);
   }
 
@@ -223,9 +218,10 @@ export class TrafficWatch implements ExchangeObserver {
     }
   }
 
+  /** Counts in the second of the ring. */
   #count(outcome: TrafficOutcome, cause: string): void {
     const place = TRAFFIC_OUTCOMES.indexOf(outcome);
-    const ring = this.#now();
+    const { ring } = this;
     ring.add(SUM.outcomes + place, 1);
     this.totals[place]!++;
     if (outcome !== "answered" && outcome !== "unfollowed") ring.count(this.#causePlace(outcome, cause));
@@ -242,9 +238,13 @@ export class TrafficWatch implements ExchangeObserver {
     return place;
   }
 
-  /** The ring at the present second. */
-  #now(): SecondRing {
-    this.ring.advance(this.second());
+  /** The ring at the second of a present monotonic time: a request reads the clock anyway, and each reading costs. */
+  #ringAt(at: number): SecondRing {
+    this.ring.advance(this.#secondOf(at));
     return this.ring;
+  }
+
+  #secondOf(monotonic: number): number {
+    return Math.floor((monotonic + this.#offset) / 1000);
   }
 }

@@ -21,6 +21,8 @@ import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../wires/admin/fe
 import { PROCESS, shown, shownArgs } from "../../wires/admin/page/process.ts";
 import { everySecond } from "../../wires/admin/page/sampler.ts";
 import type { FeedSource, HistorySource } from "../../wires/admin/page/source.ts";
+import type { FlagRow } from "../common/go-flags.ts";
+import { ALL_FLAGS } from "./dispatch-settings.ts";
 
 /** The parts of a running dispatcher that its page shows. */
 export interface DispatchFeedParts {
@@ -35,6 +37,10 @@ export interface DispatchFeedParts {
   readonly warnings: readonly string[];
   readonly history?: HistorySource | undefined;
 }
+
+const SECRET_FLAGS: ReadonlySet<string> = new Set(
+  ALL_FLAGS.filter(({ secret }: FlagRow) => secret).flatMap(({ name, aliases = [] }: FlagRow) => [name, ...aliases]),
+);
 
 type Reader = (watch: DispatchWatch, second: number) => number;
 
@@ -107,7 +113,7 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
     queues: () => queuesOf(parts),
     config: () => ({
       ...{ kind: "dispatch", version: VERSION, node: PROCESS.node, startedAt, pid: PROCESS.pid },
-      args: shownArgs(process.argv.slice(2)),
+      args: shownArgs(process.argv.slice(2), SECRET_FLAGS),
       settings: parts.settings,
       picker: null,
       warnings: parts.warnings.slice(-32),

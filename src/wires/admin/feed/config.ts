@@ -24,7 +24,7 @@ export type SettingSource = "flag" | "file" | "environment" | "default";
 
 export interface SettingEntry {
   readonly name: string;
-  /** As JSON; a secret is the text `"(secret)"`. */
+  /** As JSON; a secret is the text `"REDACTED"`. */
   readonly value: string;
   readonly source: SettingSource;
   /** `--flag`, or `gateway.yaml:12:3`; null = none. */

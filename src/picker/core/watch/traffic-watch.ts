@@ -6,8 +6,9 @@ import { SecondRing } from "../../../base/telemetry/second-ring.ts";
 import type { EndedExchange } from "../../exchange/exchange-metrics.ts";
 import type { ExchangeObserver, ObservedDecision } from "../../exchange/exchange-observer.ts";
 import { EndpointWatch } from "./endpoint-watch.ts";
-import { Journeys, outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./journeys.ts";
+import { Journeys } from "./journeys.ts";
 import { type ProcessEventKind, ReloadLog } from "./process-events.ts";
+import { outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./traffic-outcome.ts";
 
 /** Seconds of the ring: 15 minutes. */
 const SECONDS = 900;

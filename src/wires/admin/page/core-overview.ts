@@ -1,5 +1,5 @@
 import { bucketQuantile } from "../../../base/telemetry/second-ring.ts";
-import { TRAFFIC_OUTCOMES } from "../../../picker/core/watch/journeys.ts";
+import { TRAFFIC_OUTCOMES } from "../../../picker/core/watch/traffic-outcome.ts";
 import { GAUGE, HISTOGRAM, SUM, type TrafficWatch } from "../../../picker/core/watch/traffic-watch.ts";
 import type {
   ErrorCause,

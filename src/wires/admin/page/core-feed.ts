@@ -5,7 +5,7 @@ import type { ConfigFeed, SettingEntry } from "../feed/config.ts";
 import type { FeedHello } from "../feed/feed.ts";
 import { CoreDecisions } from "./core-decisions.ts";
 import { CoreEndpoints } from "./core-endpoints.ts";
-import { figuresAt, overviewOf, totalsOf } from "./core-overview.ts";
+import { CORE_FIGURES, overviewOf, totalsOf } from "./core-overview.ts";
 import { coreQueues } from "./core-queues.ts";
 import { PROCESS, shownArgs } from "./process.ts";
 import { sampleCore } from "./sampler.ts";
@@ -78,7 +78,7 @@ export function coreFeed(
     },
     tick(second) {
       ring.advance(watch.second());
-      return { second, figures: figuresAt(watch, second), totals: totalsOf(watch) };
+      return { second, figures: CORE_FIGURES.at(ring, second), totals: totalsOf(watch) };
     },
     queues: () => coreQueues(core),
     config() {

@@ -1,5 +1,5 @@
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
-import { SUM } from "../../../picker/core/watch/traffic-watch.ts";
+import { HISTOGRAM, SUM } from "../../../picker/core/watch/traffic-watch.ts";
 import type { BandFeed, QueuesFeed } from "../feed/queues.ts";
 import { shown } from "./process.ts";
 
@@ -68,7 +68,7 @@ function rates({ watch }: InferenceCore): { left: number; refused: number } {
   const from = Math.max(ring.oldest, to - 59);
   let waited = 0;
   let refused = 0;
-  const buckets = ring.buckets(from, to, 2);
+  const buckets = ring.buckets(from, to, HISTOGRAM.queued);
   for (const count of buckets) waited += count;
   for (let second = from; second <= to; second++) refused += ring.sum(second, SUM.refusedInQueue) || 0;
   const seconds = Math.max(1, to - from + 1);

@@ -111,7 +111,6 @@ async function main(): Promise<void> {
   const views = viewsOf(core, () => undefined);
   const { source, stop } = coreFeed(core, {
     ...{ kind: "gateway", name: "bench", phase: () => "serving", unready: () => undefined, settings: () => [] },
-    find: views.find,
   });
   const admin = await startAdmin({
     ...{ host: "127.0.0.1", port: 0, clock: realClock, views, feed: source },

@@ -227,7 +227,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     const { prometheus } = settings;
     const feed = coreFeed(core, {
       history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),
-      ...{ kind: "epp", name: settings.poolName, unready, find: views.find, warnings: settings.warnings },
+      ...{ kind: "epp", name: settings.poolName, unready, warnings: settings.warnings },
       phase: () => (state.draining ? "draining" : state.started ? "serving" : "starting"),
       settings: () => settings.shown,
     });

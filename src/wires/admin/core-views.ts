@@ -5,6 +5,7 @@ import { render } from "../../base/telemetry/exposition.ts";
 import type { InferenceCore, PluginState } from "../../picker/core/inference-core.ts";
 import { explain } from "../../picker/decisions/explain.ts";
 import { recordJson } from "../../picker/decisions/explain-record.ts";
+import { findDecision, requestIdsBeginning } from "./decision-search.ts";
 import type { AdminViews } from "./views.ts";
 
 /** The most endpoints in one answer of `/debug/endpoints`. */
@@ -13,11 +14,6 @@ const MAX_SHOWN = 1000;
  * Limit of one answer with full records, in characters. `sluice explain` takes 16 MiB, and a character has three bytes at most.
  */
 const MAX_FULL_ANSWER = 5 << 20;
-
-/** The shortest start of a request id that may name it, in characters: as many as people read off a log line. */
-const SHORTEST_START = 8;
-/** The most request ids in a list of ids with the same start. */
-const MAX_NAMED = 10;
 
 /**
  * Joins the data that the admin pages show from the rooms that own the data.
@@ -28,28 +24,19 @@ export function viewsOf(
   core: InferenceCore,
   unready: () => string | undefined,
   limits?: { view(): object },
-): AdminViews & { find(id: string): DecisionRecord | undefined } {
+): AdminViews {
   const { clock, records, endpointsView, registry } = core;
-  const requestIds = (start: string): readonly string[] =>
-    start.length < SHORTEST_START ? [] : records.idsBeginning(start, MAX_NAMED);
-  const beginning = (start: string): DecisionRecord | undefined => {
-    const [only, ...others] = requestIds(start);
-    return only === undefined || others.length > 0 ? undefined : records.byRequestId(only);
-  };
-  const find = (id: string): DecisionRecord | undefined =>
-    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
   return {
-    find,
     metrics: (format) => render(registry, format),
     ready: () => unready() === undefined,
     unready,
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),
     decision(id) {
-      const record = find(id);
+      const record = findDecision(records, id);
       return record === undefined ? undefined : explain(record);
     },
-    requestIds,
+    requestIds: (start) => requestIdsBeginning(records, start),
     keptDecisions() {
       const { size, capacity, oldest } = records;
       return {
@@ -59,7 +46,7 @@ export function viewsOf(
       };
     },
     fullDecision(id) {
-      const record = find(id);
+      const record = findDecision(records, id);
       if (record === undefined) return undefined;
       return record.full === undefined ? null : recordJson(record);
     },

@@ -4,7 +4,9 @@ import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
+import { severalBegin } from "./decision-search.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { NO_QUEUES } from "./page/core-queues.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
@@ -35,9 +37,6 @@ export interface AdminServer {
 const LISTED = 100;
 const PATHS =
   "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/feed /debug/pprof/";
-
-const NO_QUEUES =
-  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
@@ -94,10 +93,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       if (found !== undefined) return context.json(found);
     }
     const alike = views.requestIds(id);
-    const error =
-      alike.length > 1
-        ? `several request ids begin with ${id}; give more characters of one of them: ${alike.join(", ")}`
-        : unknownDecision(id, views.keptDecisions());
+    const error = alike.length > 1 ? severalBegin(id, alike) : unknownDecision(id, views.keptDecisions());
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);

@@ -170,7 +170,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {
       history,
-      ...{ kind: "gateway", name: "gateway", unready, phase: () => phase, find: views.find },
+      ...{ kind: "gateway", name: "gateway", unready, phase: () => phase },
       warnings: options.read?.warnings,
       settings: () =>
         options.read === undefined

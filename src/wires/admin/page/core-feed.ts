@@ -23,8 +23,6 @@ export interface CoreFeedOptions {
   /** Sentences of the start, beside those of the configuration. */
   readonly warnings?: readonly string[] | undefined;
   readonly history?: HistorySource | undefined;
-  /** Finds a decision record by sequence, request id or the start of one. */
-  readonly find: (id: string) => ReturnType<InferenceCore["records"]["byRequestId"]>;
 }
 
 const LINKS: ConfigFeed["links"] = [
@@ -94,7 +92,7 @@ export function coreFeed(
       };
     },
     endpoints: new CoreEndpoints(core),
-    decisions: new CoreDecisions(core, options.find, () => core.configured.plan.configHash),
+    decisions: new CoreDecisions(core),
     history: options.history,
     failed: (error) => core.onError(error),
   };

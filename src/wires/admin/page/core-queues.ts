@@ -3,7 +3,8 @@ import { HISTOGRAM, SUM } from "../../../picker/core/watch/traffic-watch.ts";
 import type { BandFeed, QueuesFeed } from "../feed/queues.ts";
 import { shown } from "./process.ts";
 
-const NO_QUEUES =
+/** Why there are no queues, and how to get some. */
+export const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
 
 /** The queues of a gateway or picker. */

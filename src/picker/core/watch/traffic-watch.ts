@@ -3,6 +3,7 @@ import type { AttemptFailure, Endpoint } from "../../../base/inference/endpoint.
 import { oneLine } from "../../../base/inference/errors.ts";
 import { EventRing } from "../../../base/telemetry/event-ring.ts";
 import { SecondRing } from "../../../base/telemetry/second-ring.ts";
+import { SteadyWall } from "../../../base/telemetry/steady-wall.ts";
 import type { EndedExchange } from "../../exchange/exchange-metrics.ts";
 import type { ExchangeObserver, ObservedDecision } from "../../exchange/exchange-observer.ts";
 import { EndpointWatch } from "./endpoint-watch.ts";
@@ -12,8 +13,6 @@ import { outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./traffic-outc
 
 /** Seconds of the ring: 15 minutes. */
 const SECONDS = 900;
-/** Milliseconds by which seconds may differ from the wall clock. */
-const MOST_APART = 2000;
 /** The most causes of errors that are told apart; the last one stands for all others. */
 const MAX_CAUSES = 64;
 
@@ -62,8 +61,7 @@ export class TrafficWatch implements ExchangeObserver {
   routed = 0;
   readonly causes: WatchedCause[] = [];
   readonly #clock: Clock;
-  /** Wall-clock less monotonic milliseconds at the start: seconds never fall, also when the wall clock does. */
-  #offset: number;
+  readonly #wall: SteadyWall;
   /** Of the decision under way. */
   #matched = 0;
   readonly #causes = new Map<string, number>();
@@ -71,7 +69,7 @@ export class TrafficWatch implements ExchangeObserver {
   /** @param records the most decision records of the process */
   constructor(clock: Clock, records: number) {
     this.#clock = clock;
-    this.#offset = clock.wall() - clock.now();
+    this.#wall = new SteadyWall(clock);
     const second = this.second();
     this.ring = new SecondRing(
       {
@@ -93,20 +91,19 @@ export class TrafficWatch implements ExchangeObserver {
     return this.ring.bytes + this.endpoints.bytes;
   }
 
-  /** The present second in Unix seconds, by the wall clock of the start. */
+  /** The present second in Unix seconds. Seconds never fall. */
   second(): number {
-    return this.#secondOf(this.#clock.now());
+    return this.#wall.second();
   }
 
-  /** Follows a wall clock that has jumped ahead, for example while the machine slept. Seconds never fall. */
+  /** Follows a wall clock that has jumped ahead. Once a second. */
   align(): void {
-    const ahead = this.#clock.wall() - this.#clock.now() - this.#offset;
-    if (ahead > MOST_APART) this.#offset += ahead;
+    this.#wall.align();
   }
 
   /** The wall-clock time of a monotonic one, in milliseconds. */
   wallOf(monotonic: number): number {
-    return monotonic + this.#offset;
+    return this.#wall.of(monotonic);
   }
 
   opened(at: number): void {
@@ -241,11 +238,7 @@ export class TrafficWatch implements ExchangeObserver {
 
   /** The ring at the second of a present monotonic time: a request reads the clock anyway, and each reading costs. */
   #ringAt(at: number): SecondRing {
-    this.ring.advance(this.#secondOf(at));
+    this.ring.advance(this.#wall.secondOf(at));
     return this.ring;
-  }
-
-  #secondOf(monotonic: number): number {
-    return Math.floor((monotonic + this.#offset) / 1000);
   }
 }

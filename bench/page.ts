@@ -108,10 +108,9 @@ const best = (values: readonly number[]): number => Math.min(...values);
 
 async function main(): Promise<void> {
   const core = makeCore();
-  const views = viewsOf(core, "bench", () => undefined);
+  const views = viewsOf(core, () => undefined);
   const { source, stop } = coreFeed(core, {
     ...{ kind: "gateway", name: "bench", phase: () => "serving", unready: () => undefined, settings: () => [] },
-    find: views.find,
   });
   const admin = await startAdmin({
     ...{ host: "127.0.0.1", port: 0, clock: realClock, views, feed: source },

@@ -20,7 +20,6 @@ export const EMPTY_VIEWS: AdminViews = {
   models: () => ({}),
   limits: () => undefined,
   queues: () => undefined,
-  picture: () => ({ data: "", mark: 0 }),
 };
 
 export interface TestAdmin {

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { EventRing } from "../../base/telemetry/event-ring.ts";
 import { SecondRing } from "../../base/telemetry/second-ring.ts";
+import { SteadyWall } from "../../base/telemetry/steady-wall.ts";
 import type { CapacityState, SharedCapacity } from "../gates/budget/capacity.ts";
 import type { BacklogPoller } from "./backlog-poller.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -54,7 +55,7 @@ export class DispatchWatch {
   readonly ring: SecondRing;
   readonly events: EventRing<"process-started" | "drain-began" | "gate-closed" | "gate-open">;
   readonly #clock: Clock;
-  readonly #offset: number;
+  readonly #wall: SteadyWall;
   readonly #metrics: DispatchMetrics;
   readonly #before = new Float64Array(MESSAGE_COUNTS.length);
   readonly #changes = new Map<string, readonly CapacityChange[]>();
@@ -62,7 +63,7 @@ export class DispatchWatch {
   constructor(clock: Clock, metrics: DispatchMetrics) {
     this.#clock = clock;
     this.#metrics = metrics;
-    this.#offset = clock.wall() - clock.now();
+    this.#wall = new SteadyWall(clock);
     this.events = new EventRing(() => clock.wall());
     this.ring = new SecondRing(
       {
@@ -72,17 +73,13 @@ export class DispatchWatch {
         histograms: 1,
         counts: 0,
       },
-      this.second(),
+      this.#wall.second(),
     );
   }
 
-  /** The present time in Unix milliseconds, by the wall clock of the start. */
+  /** The present time in Unix milliseconds. It never falls. */
   wall(): number {
-    return this.#clock.now() + this.#offset;
-  }
-
-  second(): number {
-    return Math.floor(this.wall() / 1000);
+    return this.#wall.of(this.#clock.now());
   }
 
   /** One attempt at a gateway has ended. */
@@ -110,7 +107,8 @@ export class DispatchWatch {
       ring.add(place, total - this.#before[place]!);
       this.#before[place] = total;
     }
-    ring.advance(this.second());
+    this.#wall.align();
+    ring.advance(this.#wall.second());
     const figures = figuresOf(dispatcher, backlog);
     for (const [name, place] of Object.entries(DISPATCH_GAUGE))
       ring.set(place, figures[name as keyof typeof figures] ?? Number.NaN);

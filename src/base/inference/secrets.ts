@@ -10,7 +10,8 @@ export function withoutKeys(text: string): string {
   return text.replace(KEYS, `${KEY_PREFIX}***`);
 }
 
-const REDACTED = "REDACTED";
+/** Stands in place of a secret. */
+export const REDACTED = "REDACTED";
 
 /** Names of values that are secrets; names of files and environment variables are none. */
 const NAMES = "password|passwd|passphrase|secret|token|credential|authorization|cookie|api[-_]?key|private[-_]?key";
@@ -59,7 +60,7 @@ export function yamlLinesWithoutSecrets(text: string): string[] {
       secretIndent = -1;
     }
     const [, lead, quote, name, colon, value = ""] = YAML_ENTRY.exec(line) ?? [];
-    if (name !== undefined && SECRET_NAME.test(name) && (value === "" || !YAML_PLAIN.test(value))) {
+    if (name !== undefined && isSecretName(name) && (value === "" || !YAML_PLAIN.test(value))) {
       secretIndent = lead!.length;
       return `${lead}${quote}${name}${quote}${colon}${value === "" ? "" : ` ${REDACTED}`}`;
     }
@@ -67,7 +68,12 @@ export function yamlLinesWithoutSecrets(text: string): string[] {
   });
 }
 
-/** A number is no secret, whatever its name: `maxTokens` is a count. */
-function isSecret(name: string, value: unknown): boolean {
-  return SECRET_NAME.test(name) && typeof value !== "number" && typeof value !== "boolean";
+/** Whether a value with this name is a secret, such as `redis-password` or `apiKey`. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
+/** Whether a value is a secret. A number is none, whatever its name: `maxTokens` is a count. */
+export function isSecret(name: string, value: unknown): boolean {
+  return isSecretName(name) && typeof value !== "number" && typeof value !== "boolean";
 }

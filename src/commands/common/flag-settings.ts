@@ -1,4 +1,4 @@
-import { redacted, withoutKeys } from "../../base/inference/secrets.ts";
+import { isSecret, REDACTED, redacted, withoutKeys } from "../../base/inference/secrets.ts";
 import type { FlagRow } from "./go-flags.ts";
 
 /** A flag as the page shows it: `SettingEntry` of the page's contract. */
@@ -11,9 +11,6 @@ export interface FlagSetting {
   readonly place: string | null;
   readonly change: null;
 }
-
-/** A flag whose value is a secret. */
-const SECRET = /(password|passwd|secret|token|credential|authorization|api-?key)s?$/i;
 
 /**
  * Every flag that has an effect, with the origin of its value, sorted.
@@ -42,7 +39,8 @@ export function flagSettings(
             : "default";
       const places = { flag: `--${name}`, file: inFile ?? null, environment: row.env ?? null, default: null };
       const value = all[name] ?? null;
-      const shown = SECRET.test(name) && value !== "" && value !== null ? "REDACTED" : redacted(value);
+      const hides = (row.secret === true || isSecret(name, value)) && value !== "" && value !== null;
+      const shown = hides ? REDACTED : redacted(value);
       return {
         name: `--${name}`,
         value: withoutKeys(JSON.stringify(shown) ?? "null"),

@@ -27,6 +27,8 @@ export interface FlagRow {
   readonly max?: number;
   /** Environment variable that sets the value when the flag is absent. */
   readonly env?: string;
+  /** The value may contain a secret anywhere, so no log and no page shows any of it. */
+  readonly secret?: boolean;
   /** The reason why users should stop using the flag. It works, with a warning. */
   readonly deprecated?: string;
   /** For a flag of the reference that has no effect in sluice. */

@@ -13,14 +13,16 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { VERSION } from "../../base/process/version.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import { bucketQuantile } from "../../base/telemetry/second-ring.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import type { FeedHello } from "../../wires/admin/feed/feed.ts";
-import type { FigureName, Figures, Overview, Totals, WindowFigures } from "../../wires/admin/feed/overview.ts";
+import type { Overview, Totals, WindowFigures } from "../../wires/admin/feed/overview.ts";
 import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../wires/admin/feed/queues.ts";
-import { PROCESS, shown, shownArgs } from "../../wires/admin/page/process.ts";
+import { FigureTable, gauge, quantiles, quantilesOf, sum } from "../../wires/admin/page/figures.ts";
+import { PROCESS, shownArgs } from "../../wires/admin/page/process.ts";
 import { everySecond } from "../../wires/admin/page/sampler.ts";
 import type { FeedSource, HistorySource } from "../../wires/admin/page/source.ts";
+import type { FlagRow } from "../common/go-flags.ts";
+import { ALL_FLAGS } from "./dispatch-settings.ts";
 
 /** The parts of a running dispatcher that its page shows. */
 export interface DispatchFeedParts {
@@ -36,25 +38,13 @@ export interface DispatchFeedParts {
   readonly history?: HistorySource | undefined;
 }
 
-type Reader = (watch: DispatchWatch, second: number) => number;
+const SECRET_FLAGS: ReadonlySet<string> = new Set(
+  ALL_FLAGS.filter(({ secret }: FlagRow) => secret).flatMap(({ name, aliases = [] }: FlagRow) => [name, ...aliases]),
+);
 
-const gauge =
-  (place: number): Reader =>
-  ({ ring }, second) =>
-    ring.gauge(second, place);
-const QUANTILES = [
-  ["p50", 0.5],
-  ["p90", 0.9],
-  ["p99", 0.99],
-] as const;
-
-const FIGURES: ReadonlyMap<FigureName, Reader> = new Map<FigureName, Reader>([
-  ...MESSAGE_COUNTS.map(
-    (count, place) => [`messages.${count}`, ({ ring }, second) => ring.sum(second, place)] as [FigureName, Reader],
-  ),
-  ...QUANTILES.map(
-    ([name, q]) => [`latency.${name}`, ({ ring }, second) => ring.quantile(second, 0, q)] as [FigureName, Reader],
-  ),
+const FIGURES = new FigureTable([
+  ...MESSAGE_COUNTS.map((count, place) => [`messages.${count}`, sum(place)] as const),
+  ...quantiles("latency", 0),
   ["inFlight", gauge(DISPATCH_GAUGE.inFlight)],
   ["backlog", gauge(DISPATCH_GAUGE.backlog)],
   ["oldest", gauge(DISPATCH_GAUGE.oldest)],
@@ -103,11 +93,11 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
       const from = Math.max(to - seconds + 1, ring.oldest);
       return overviewOf(watch, from, to);
     },
-    tick: (second) => ({ second, figures: figuresAt(watch, second), totals: totalsOf(watch) }),
+    tick: (second) => ({ second, figures: FIGURES.at(ring, second), totals: totalsOf(watch) }),
     queues: () => queuesOf(parts),
     config: () => ({
       ...{ kind: "dispatch", version: VERSION, node: PROCESS.node, startedAt, pid: PROCESS.pid },
-      args: shownArgs(process.argv.slice(2)),
+      args: shownArgs(process.argv.slice(2), SECRET_FLAGS),
       settings: parts.settings,
       picker: null,
       warnings: parts.warnings.slice(-32),
@@ -124,19 +114,9 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
   return { source, stop };
 }
 
-function figuresAt(watch: DispatchWatch, second: number): Figures<number | null> {
-  const figures: Partial<Record<FigureName, number | null>> = {};
-  for (const [name, read] of FIGURES) figures[name] = shown(read(watch, second));
-  return figures;
-}
-
 function overviewOf(watch: DispatchWatch, from: number, to: number): Omit<Overview, "events" | "lastEventId"> {
-  const count = Math.max(0, to - from + 1);
-  const figures: Partial<Record<FigureName, (number | null)[]>> = {};
-  for (const [name, read] of FIGURES)
-    figures[name] = Array.from({ length: count }, (_, n) => shown(read(watch, from + n)));
   return {
-    ...{ from, step: 1, count, figures },
+    ...FIGURES.between(watch.ring, from, to),
     windows: { minute: windowOf(watch, Math.max(from, to - 59), to), all: windowOf(watch, from, to) },
     totals: totalsOf(watch),
   };
@@ -154,14 +134,12 @@ function totalsOf(watch: DispatchWatch): Totals {
 
 /** A dispatcher has no tokens and no first token: `durationMs` is the time of one attempt at a gateway. */
 function windowOf({ ring }: DispatchWatch, from: number, to: number): WindowFigures {
-  const buckets = ring.buckets(from, to, 0);
-  const [p50, p90, p99] = QUANTILES.map(([, q]) => shown(bucketQuantile(buckets, q)));
-  const none = { p50: null, p90: null, p99: null };
+  const none = quantilesOf(undefined);
   return {
     seconds: Math.max(1, to - from + 1),
     requestsPerSecond: {},
     ttftMs: none,
-    durationMs: { p50: p50!, p90: p90!, p99: p99! },
+    durationMs: quantilesOf(ring.buckets(from, to, 0)),
     queuedMs: none,
     promptTokensPerSecond: 0,
     outputTokensPerSecond: 0,

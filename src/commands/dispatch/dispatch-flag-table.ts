@@ -41,6 +41,7 @@ export const DISPATCH_FLAGS = [
   },
   {
     name: "transport-config",
+    secret: true,
     takes: "JSON",
     type: "string",
     default: "",

@@ -5,7 +5,7 @@ import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../async/gates/b
 import type { GateCheck } from "../../async/gates/check-gate.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { redacted } from "../../base/inference/secrets.ts";
+import { REDACTED, redacted } from "../../base/inference/secrets.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
 import type { FlagSetting } from "../common/flag-settings.ts";
 import { type FlagRow, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
@@ -229,15 +229,6 @@ export function dispatchLogging(
   };
 }
 
-/** Flags whose whole value stays out of the log: URLs with passwords, and JSON that may contain some. */
-const SECRET: ReadonlySet<string> = new Set([
-  "redis.url",
-  "transport-config",
-  "redis.queues-config",
-  "redis.ss.queues-config",
-  "redis.ss.gate-params",
-]);
-
 function shownFlags(values: DispatchValues): Record<string, string> {
   return Object.fromEntries(ALL_FLAGS.map((row: FlagRow) => [row.name, shown(row, values)]));
 }
@@ -245,6 +236,6 @@ function shownFlags(values: DispatchValues): Record<string, string> {
 function shown(row: FlagRow, values: Readonly<Record<string, unknown>>): string {
   const value = values[row.name];
   const text = `${Array.isArray(value) ? value.join(",") : value}${row.type === "duration" ? "ms" : ""}`;
-  if (SECRET.has(row.name)) return text === "" ? "" : "REDACTED";
+  if (row.secret) return text === "" ? "" : REDACTED;
   return String(redacted(text));
 }

@@ -26,6 +26,7 @@ export const LEGACY_FLAGS = [
   {
     ...TEXT,
     name: "redis.url",
+    secret: true,
     takes: "URL",
     env: "REDIS_URL",
     since: "v0.7",
@@ -89,6 +90,7 @@ export const LEGACY_FLAGS = [
   {
     ...TEXT,
     name: "redis.queues-config",
+    secret: true,
     takes: "JSON",
     since: "v0.7",
     instead: QUEUE,
@@ -142,6 +144,7 @@ export const LEGACY_FLAGS = [
   {
     ...TEXT,
     name: "redis.ss.queues-config",
+    secret: true,
     takes: "JSON",
     since: "v0.7",
     instead: QUEUE,
@@ -181,6 +184,7 @@ export const LEGACY_FLAGS = [
   },
   {
     name: "redis.ss.gate-params",
+    secret: true,
     takes: "JSON",
     type: "string",
     default: "{}",

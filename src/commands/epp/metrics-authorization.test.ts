@@ -14,7 +14,15 @@ import { type AdminServer, startAdmin } from "../../wires/admin/server.ts";
 import { type AccessReviews, metricsAuthorization } from "./metrics-authorization.ts";
 
 const PROMETHEUS: ReviewedUser = { username: "system:serviceaccount:monitoring:prometheus" };
-const GUARDED = ["/metrics", "/debug/endpoints", "/debug/decisions/1", "/debug/pprof/heap", "/", "/events", "/nothing"];
+const GUARDED = [
+  "/metrics",
+  "/debug/endpoints",
+  "/debug/decisions/1",
+  "/debug/pprof/heap",
+  "/",
+  "/debug/feed/stream",
+  "/nothing",
+];
 const TOKEN = "tokenreviews.authentication.k8s.io";
 const ACCESS = "subjectaccessreviews.authorization.k8s.io";
 
@@ -134,7 +142,7 @@ describe("the metrics port of a cluster (E-127, R-60)", () => {
     },
     powerless: { name: "system:serviceaccount:default:default" },
     scraper: { name: "prometheus", rules: reads("/metrics") },
-    operator: { name: "operator", rules: reads("/metrics", "/debug/*", "/", "/events") },
+    operator: { name: "operator", rules: reads("/metrics", "/debug/*", "/") },
     nobody: { name: "nobody" },
   };
 

@@ -223,11 +223,11 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
     keepHeapSmall();
     const unready = (): string | undefined => readiness.unready();
-    const views = viewsOf(core, settings.poolName, unready);
+    const views = viewsOf(core, unready);
     const { prometheus } = settings;
     const feed = coreFeed(core, {
       history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),
-      ...{ kind: "epp", name: settings.poolName, unready, find: views.find, warnings: settings.warnings },
+      ...{ kind: "epp", name: settings.poolName, unready, warnings: settings.warnings },
       phase: () => (state.draining ? "draining" : state.started ? "serving" : "starting"),
       settings: () => settings.shown,
     });

@@ -26,7 +26,8 @@ interface TopOptions {
 }
 
 /**
- * Prints pictures of a process until a signal, or one. A process that stops to answer is asked again; only the first look fails.
+ * Prints pictures of a process until a signal, or one. It asks a process that stops answering again, and
+ * only a first look without an answer ends it.
  * @throws SluiceError FLAG_VALUE, ADMIN_...
  */
 export async function watchProcess({ access, interval, once, json, output }: TopOptions): Promise<void> {

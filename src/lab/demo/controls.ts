@@ -12,7 +12,7 @@ import type { Cluster } from "./cluster.ts";
 import { type DemoControls, OrderRefused } from "./control-routes.ts";
 import type { PolicySummary } from "./policy-figures.ts";
 import { RATE_PER_SERVER } from "./traffic.ts";
-import type { DemoWave } from "./wave.ts";
+import { type DemoWave, NO_WAVE } from "./wave.ts";
 
 /** The highest rate in requests per second and server: a little more than the servers can take. */
 const MOST_PER_SERVER = 30;
@@ -80,7 +80,6 @@ export class Controls implements DemoControls {
   }
 
   async state(): Promise<DemoState> {
-    const none = { waiting: 0, inFlight: 0, done: 0, state: "none", gate: "", because: "", etaSeconds: null } as const;
     return {
       at: this.#clock.wall(),
       ready: this.#wave !== undefined,
@@ -94,7 +93,7 @@ export class Controls implements DemoControls {
       traffic: { requestsPerSecond: this.#rate, least: this.rates[0], most: this.rates[1] },
       policy: this.#policy,
       policies: [...this.#figures.values()],
-      wave: (await this.#wave?.state()) ?? none,
+      wave: (await this.#wave?.state()) ?? NO_WAVE,
     };
   }
 

@@ -21,7 +21,7 @@ interface EnvironmentOptions {
 }
 
 /** The settings of the gateway that a demo may change. */
-type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog"> & Pick<Surroundings, "demo">;
+type GatewaySettings = Pick<GatewayOptions, "configText"> & Pick<Surroundings, "demo">;
 
 const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;
@@ -72,7 +72,7 @@ export class DemoEnvironment {
   }
 
   /** Starts servers and gateway, and prints their addresses. */
-  async start(settings: GatewaySettings): Promise<RunningDemo> {
+  async start(settings: GatewaySettings = {}): Promise<RunningDemo> {
     const say = (line: string): void => this.screen.say(line);
     say(`starting ${this.#options.servers} simulated model servers`);
     const endpointsFile = await this.cluster.start();

@@ -16,6 +16,12 @@ const BASELINE = 0.35;
 const PATIENCE = 900;
 const MOST_WAITING = 2000;
 
+/** Before the first wave. */
+export const NO_WAVE: DemoState["wave"] = {
+  ...{ waiting: 0, inFlight: 0, done: 0, state: "none" },
+  ...{ gate: "", because: "", etaSeconds: null },
+};
+
 interface WaveOptions {
   /** For the queue and the configuration. */
   readonly folder: string;
@@ -59,8 +65,7 @@ export class DemoWave {
   }
 
   async state(): Promise<DemoState["wave"]> {
-    if (this.#running === undefined)
-      return { waiting: 0, inFlight: 0, done: 0, state: "none", gate: "", because: "", etaSeconds: null };
+    if (this.#running === undefined) return NO_WAVE;
     const { producer, dispatcher } = await this.#running;
     const [waiting, done] = [await producer.requestQueueDepth(), await producer.resultQueueDepth()];
     const view = await dispatcher.look();

@@ -16,8 +16,8 @@ export interface ObservedDecision {
 
 /** Watches the exchanges of a process for its page. Runs per request: an implementation is quick and never throws. */
 export interface ExchangeObserver {
-  /** A request has arrived. */
-  opened(): void;
+  /** A request has arrived. @param at monotonic milliseconds */
+  opened(at: number): void;
   decided(decision: ObservedDecision): void;
   /** @param sequence of the decision record; 0 = none @param next the endpoint of the next attempt; undefined = none is left */
   attemptFailed(

@@ -74,7 +74,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#entry = services.log?.open(wire);
     this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
     this.#receivedAt = services.clock.now();
-    services.observer?.opened();
+    services.observer?.opened(this.#receivedAt);
   }
 
   get requestId(): string {

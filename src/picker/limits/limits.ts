@@ -7,7 +7,7 @@ import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { Counter, LimitKind } from "./counter.ts";
 import { followLimits, readLimits } from "./limits-file.ts";
 import type { LimitRule, LimitsSettings } from "./limits-settings.ts";
-import { type LimitsPicture, type LimitsView, limitsPicture, limitsView } from "./limits-view.ts";
+import { type LimitsView, limitsView } from "./limits-view.ts";
 import { type Quotas, QuotaTable } from "./quotas.ts";
 import type { SharedLimits } from "./shared-limits.ts";
 
@@ -146,12 +146,6 @@ export class Limits {
     const { rules, counters } = this.#table;
     const sharing = this.#shared && { server: this.#shared.server, hears: this.#shared.hears };
     return limitsView(rules, counters, sharing, this.#parts.clock.now());
-  }
-
-  /** The fullest counters of all rules, for the page. */
-  picture(): LimitsPicture | undefined {
-    const { rules, counters } = this.#table;
-    return limitsPicture(rules, counters, this.#shared?.hears, this.#parts.clock.now());
   }
 
   #left(counter: Counter, lost: boolean): void {

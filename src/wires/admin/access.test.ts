@@ -4,7 +4,15 @@ import { type AdminRequest, isLoopback, loopbackOnly } from "./access.ts";
 const from = (peer: string, path: string): AdminRequest => ({ peer, path, method: "GET", authorization: undefined });
 
 const PUBLIC = ["/metrics", "/healthz", "/ready"];
-const GUARDED = ["/", "/events", "/debug/endpoints", "/debug/decisions", "/debug/decisions/1", "/nothing", "/metrics/"];
+const GUARDED = [
+  "/",
+  "/debug/feed/stream",
+  "/debug/endpoints",
+  "/debug/decisions",
+  "/debug/decisions/1",
+  "/nothing",
+  "/metrics/",
+];
 const STRANGERS = ["10.0.0.7", "::ffff:10.0.0.7", "2001:db8::1", ""];
 
 describe("isLoopback", () => {

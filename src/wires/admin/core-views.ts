@@ -5,57 +5,38 @@ import { render } from "../../base/telemetry/exposition.ts";
 import type { InferenceCore, PluginState } from "../../picker/core/inference-core.ts";
 import { explain } from "../../picker/decisions/explain.ts";
 import { recordJson } from "../../picker/decisions/explain-record.ts";
-import type { AdminViews, BacklogPicture, LimitsViews } from "./views.ts";
+import { findDecision, requestIdsBeginning } from "./decision-search.ts";
+import type { AdminViews } from "./views.ts";
 
-/** The most endpoints on the page and in one answer of `/debug/endpoints`. */
+/** The most endpoints in one answer of `/debug/endpoints`. */
 const MAX_SHOWN = 1000;
 /**
  * Limit of one answer with full records, in characters. `sluice explain` takes 16 MiB, and a character has three bytes at most.
  */
 const MAX_FULL_ANSWER = 5 << 20;
-/** The most decisions in one picture of the page. */
-const PICTURED = 40;
-
-/** The shortest start of a request id that may name it, in characters: as many as people read off a log line. */
-const SHORTEST_START = 8;
-/** The most request ids in a list of ids with the same start. */
-const MAX_NAMED = 10;
 
 /**
  * Joins the data that the admin pages show from the rooms that own the data.
- * @param name of the pool or the process, for the page's title
  * @param unready why the process is not ready; undefined when it is
- * @param backlog the queue in front of the endpoints; absent when no dispatcher runs in this process
- * @param limits those by key and model; absent where there can be none
+ * @param limits all rules by key and model with their fullest counters; absent where there can be none
  */
 export function viewsOf(
   core: InferenceCore,
-  name: string,
   unready: () => string | undefined,
-  backlog: () => BacklogPicture | undefined = () => undefined,
-  limits?: LimitsViews,
-): AdminViews & { find(id: string): DecisionRecord | undefined } {
+  limits?: { view(): object },
+): AdminViews {
   const { clock, records, endpointsView, registry } = core;
-  const requestIds = (start: string): readonly string[] =>
-    start.length < SHORTEST_START ? [] : records.idsBeginning(start, MAX_NAMED);
-  const beginning = (start: string): DecisionRecord | undefined => {
-    const [only, ...others] = requestIds(start);
-    return only === undefined || others.length > 0 ? undefined : records.byRequestId(only);
-  };
-  const find = (id: string): DecisionRecord | undefined =>
-    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
   return {
-    find,
     metrics: (format) => render(registry, format),
     ready: () => unready() === undefined,
     unready,
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),
     decision(id) {
-      const record = find(id);
+      const record = findDecision(records, id);
       return record === undefined ? undefined : explain(record);
     },
-    requestIds,
+    requestIds: (start) => requestIdsBeginning(records, start),
     keptDecisions() {
       const { size, capacity, oldest } = records;
       return {
@@ -65,7 +46,7 @@ export function viewsOf(
       };
     },
     fullDecision(id) {
-      const record = find(id);
+      const record = findDecision(records, id);
       if (record === undefined) return undefined;
       return record.full === undefined ? null : recordJson(record);
     },
@@ -91,17 +72,6 @@ export function viewsOf(
     }),
     queues: () => core.queues(),
     limits: () => limits?.view(),
-    picture(since) {
-      const decisions = records.latest(PICTURED, since ?? 0);
-      const state = {
-        name,
-        endpoints: endpointsView.pool(MAX_SHOWN).endpoints,
-        decisions: decisions.map(pictured),
-        backlog: backlog(),
-        limits: limits?.picture(),
-      };
-      return { data: JSON.stringify(state), mark: decisions[0]?.sequence ?? since ?? 0 };
-    },
   };
 }
 
@@ -116,17 +86,6 @@ function brief(record: DecisionRecord): object {
     endpoint: record.top[0]?.id ?? null,
     refused: refusal?.reason ?? null,
     why: sentence,
-  };
-}
-
-/** A decision on the page: what its line and its table show. */
-function pictured(record: DecisionRecord): object {
-  const { sequence, requestId, at, scorers } = record;
-  const { candidates, configHash, filters, notes, others, profile, reason, refusal } = explain(record);
-  return {
-    ...{ sequence, requestId, at, reason, refusal, profile, others, notes, configHash, scorers },
-    filters: filters.map(({ text }) => text),
-    candidates: candidates.map(({ scores, ...rest }) => ({ ...rest, scores: scores.map(({ score }) => score) })),
   };
 }
 

@@ -4,7 +4,9 @@ import { afterEach, describe, expect, it } from "vitest";
 import { ask } from "../../../test/support/client.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { EventRing } from "../../base/telemetry/event-ring.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
+import type { FeedSource } from "./page/source.ts";
 import { type AdminServer, type Profiler, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
@@ -23,7 +25,24 @@ const VIEWS: AdminViews = {
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
   limits: () => undefined,
   queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
-  picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
+};
+
+const unasked = (): never => {
+  throw new Error("a stream of events needs none of this");
+};
+
+/** A process whose page learns of events alone. */
+const FEED: FeedSource = {
+  topics: ["events"],
+  instance: "7-1",
+  events: new EventRing(() => 0),
+  hello: () => ({
+    ...{ kind: "gateway", name: "pool", version: "0", startedAt: 0, at: 0, phase: "serving", unready: null },
+    rings: { seconds: 900, events: 512, decisions: 0, bytes: 0 },
+  }),
+  lastSecond: () => 0,
+  oldestSecond: () => 0,
+  ...{ overview: unasked, tick: unasked, queues: unasked, config: unasked, failed: unasked },
 };
 
 let admin: AdminServer | undefined;
@@ -49,6 +68,7 @@ async function start(
     views: { ...VIEWS, ...more.views },
     authorize,
     profiler: more.profiler,
+    feed: FEED,
   });
   return `http://127.0.0.1:${admin.port}`;
 }
@@ -59,10 +79,10 @@ const seenFrom =
   (request) =>
     loopbackOnly(open)({ ...request, peer });
 
-/** Begins to read `/events`: the answer, and what has arrived of it. */
+/** Begins to read the stream of the page: the answer, and what has arrived of it. */
 function follow(url: string): Promise<{ answer: IncomingMessage; text(): string; ended(): boolean }> {
   return new Promise((resolve, reject) => {
-    const request = httpRequest(`${url}/events`, { agent: false }, (answer) => {
+    const request = httpRequest(`${url}/debug/feed/stream?topics=events`, { agent: false }, (answer) => {
       let text = "";
       let ended = false;
       answer.on("data", (chunk: Buffer) => {
@@ -84,7 +104,14 @@ const DEBUG = [
   ...["/debug/endpoints", "/debug/decisions", "/debug/decisions/2"],
   ...["/debug/plugins/state", "/debug/models", "/debug/queues"],
 ];
-const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/debug/decisions?full=1", "/elsewhere"];
+const GUARDED = [
+  "/",
+  "/debug/feed/stream",
+  ...DEBUG,
+  "/debug/decisions/2?full=1",
+  "/debug/decisions?full=1",
+  "/elsewhere",
+];
 
 describe("the admin port", () => {
   it("answers a peer elsewhere with metrics and health, and refuses the rest with what to do about it", async () => {
@@ -286,13 +313,18 @@ describe("the admin port", () => {
       expect(answer.text).toContain(path);
   });
 
-  it("streams pictures to 32 pages, refuses the 33rd, and takes it when one was closed (bound)", async () => {
+  it("streams to 32 pages, refuses the 33rd, and takes it when one was closed (bound)", async () => {
     const url = await start(loopbackOnly(false));
     const pages = await Promise.all(Array.from({ length: 32 }, () => follow(url)));
     for (const { answer } of pages) expect(answer.statusCode).toBe(200);
     expect(pages[0]!.answer.headers["content-type"]).toBe("text/event-stream");
-    await poll("the first picture", () => pages.every(({ text }) => text() === 'data: {"name":"pool"}\n\n'));
-    expect(await ask(`${url}/events`)).toMatchObject({ status: 503, text: "too many pages are open\n" });
+    await poll("the greeting", () =>
+      pages.every(({ text }) => /^event: hello\ndata: .*"name":"pool".*\n\n$/m.test(text())),
+    );
+    expect(await ask(`${url}/debug/feed/stream`)).toMatchObject({
+      status: 503,
+      text: expect.stringContaining("too many readers are open"),
+    });
     pages[7]!.answer.destroy();
     await poll("the free place", async () => (await follow(url)).answer.statusCode === 200);
   });

@@ -1,12 +1,12 @@
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
-import { EventStream } from "./event-stream.ts";
+import { severalBegin } from "./decision-search.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { NO_QUEUES } from "./page/core-queues.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
@@ -38,9 +38,6 @@ const LISTED = 100;
 const PATHS =
   "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/feed /debug/pprof/";
 
-const NO_QUEUES =
-  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
-
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
@@ -51,7 +48,6 @@ const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;
-  const events = new EventStream<number>(clock, (since) => views.picture(since));
   const app = guardedApp(authorize, (format) => views.metrics(format));
 
   app.get("/healthz", (context) => context.text("ok\n"));
@@ -97,10 +93,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       if (found !== undefined) return context.json(found);
     }
     const alike = views.requestIds(id);
-    const error =
-      alike.length > 1
-        ? `several request ids begin with ${id}; give more characters of one of them: ${alike.join(", ")}`
-        : unknownDecision(id, views.keptDecisions());
+    const error = alike.length > 1 ? severalBegin(id, alike) : unknownDecision(id, views.keptDecisions());
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
@@ -109,11 +102,6 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   demo?.(app);
   pageRoutes(app);
-  app.get("/events", (context) => {
-    const stream = events.open(() => void (context.env as HttpBindings).outgoing.destroy());
-    if (stream === undefined) return context.text("too many pages are open\n", 503);
-    return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
-  });
   app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));
 
   const server = await listen(app, options, "the admin pages");
@@ -126,7 +114,6 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       server.setSecureContext(tlsSettings({ ...options.tls, ...pair }));
     },
     close() {
-      events.close();
       stream?.close();
       return shut(server);
     },

@@ -35,30 +35,4 @@ export interface AdminViews {
   queues(): object | undefined;
   /** The limits by key and model, and what is used of them; undefined where there are none. */
   limits(): object | undefined;
-  /**
-   * The data of the page as one line of JSON: endpoints, the decisions after record number `since`, and a backlog and limits if
-   * there are any.
-   * @returns the line and the number of the newest record in it
-   */
-  picture(since: number | undefined): { readonly data: string; readonly mark: number };
-}
-
-/** The state of a queue in front of the endpoints, for the page. Figures are undefined while the dispatcher reports none. */
-export interface BacklogPicture {
-  readonly waiting: number;
-  readonly inFlight: number | undefined;
-  readonly done: number;
-  /** Seconds until it is empty; null = not known. */
-  readonly etaSeconds: number | null | undefined;
-  /** The gate's state, and why. */
-  readonly gate: string;
-  readonly because: string;
-}
-
-/** The limits by key and model, as their owner shows them. */
-export interface LimitsViews {
-  /** All rules with their fullest counters. */
-  view(): object;
-  /** The fullest counters of all rules, for the page; undefined = there are no rules. */
-  picture(): object | undefined;
 }

@@ -8,7 +8,6 @@ import type { LimitsSource } from "../../picker/limits/limits.ts";
 import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { type ResourceSettings, resourceSettings } from "../../pool/resources/resource-settings.ts";
 import type { KeysSettings } from "../access/keys-settings.ts";
-import type { BacklogPicture } from "../admin/views.ts";
 import type { CorsSettings } from "../proxy/cors.ts";
 import type { ProxyLimits } from "../proxy/options.ts";
 import { type GatewayFile, inlineConfig } from "./gateway-file.ts";
@@ -62,8 +61,6 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly requestLog?: RequestLogSettings | undefined;
   /** Whether sluice learns from answers how many bytes of text make a token; default true. */
   readonly learnsBytesPerToken?: boolean;
-  /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
-  readonly backlog?: () => BacklogPicture | undefined;
 }
 
 /** The lines of the process. */

@@ -165,12 +165,12 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       return core.models.poolKnown ? core.unready : "no InferencePool is known";
     };
     let reload: GatewayReload | undefined;
-    const views = viewsOf(core, "gateway", unready, options.backlog, limits);
+    const views = viewsOf(core, unready, limits);
     const { prometheus } = options;
     const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {
       history,
-      ...{ kind: "gateway", name: "gateway", unready, phase: () => phase, find: views.find },
+      ...{ kind: "gateway", name: "gateway", unready, phase: () => phase },
       warnings: options.read?.warnings,
       settings: () =>
         options.read === undefined

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
-import { backlogPicture, bar, HEAD, type PhaseStatus, statusLine } from "./phase.ts";
+import { bar, HEAD, type PhaseStatus, statusLine } from "./phase.ts";
 import { RealtimeFigures } from "./realtime.ts";
 
 const status = (backlog: PhaseStatus["backlog"], realtime = 12): PhaseStatus => {
@@ -39,18 +39,5 @@ describe("bar", () => {
     expect(bar(48, 0, 48)).toBe("#".repeat(24));
     expect(bar(20, 96, 48)).toBe(`${"#".repeat(10)}${"=".repeat(13)}>`);
     expect(bar(0, 0, 48)).toBe(".".repeat(24));
-  });
-});
-
-describe("backlogPicture", () => {
-  it("shows on the page the gate's reason, or that the dispatcher does not answer", () => {
-    const view = { running: 24, etaSeconds: 25, gate };
-    expect(backlogPicture(status({ waiting: 118, done: 18, view }))).toEqual({
-      ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },
-      because: "D 0.292 is not above B 0.35",
-    });
-    expect(backlogPicture(status({ waiting: 34, done: 102, view: undefined }))).toMatchObject({ gate: "away" });
-    expect(backlogPicture(status(undefined))).toBeUndefined();
-    expect(backlogPicture(undefined)).toBeUndefined();
   });
 });

@@ -1,6 +1,5 @@
 import type { Pool } from "undici";
 import { delay } from "../../../base/clock/clock.ts";
-import type { BacklogPicture } from "../../../wires/admin/views.ts";
 import type { DemoEnvironment } from "../environment.ts";
 import { isTooBusy, LagMeter } from "../lag.ts";
 import { type DemoRequest, runTraffic } from "../traffic.ts";
@@ -22,8 +21,6 @@ interface Phase {
   readonly slots: number;
   /** Undefined = realtime traffic alone. */
   readonly backlog?: BacklogRunOptions;
-  /** Called with the state after every reading. */
-  onStatus(status: PhaseStatus): void;
 }
 
 /**
@@ -48,7 +45,6 @@ export async function playPhase(
     if (signal.aborted) break;
     const passed = clock.now() - begin;
     const status = { seconds: passed / 1000, slots, figures, backlog: await backlog?.step(passed / lengthMs) };
-    act.onStatus(status);
     if (looks % LOOKS_PER_LINE === 0) {
       screen.say(statusLine(status));
       const { state = "", because = "" } = status.backlog?.view?.gate ?? {};
@@ -121,16 +117,4 @@ export function bar(realtime: number, backlog: number, slots: number): string {
   const both = Math.round((realtime + backlog) * per);
   const taken = "#".repeat(first) + "=".repeat(both - first);
   return taken.length > WIDTH ? `${taken.slice(0, WIDTH - 1)}>` : taken.padEnd(WIDTH, ".");
-}
-
-/** The same state for the gateway's page. */
-export function backlogPicture(status: PhaseStatus | undefined): BacklogPicture | undefined {
-  if (status?.backlog === undefined) return undefined;
-  const { waiting, done, view } = status.backlog;
-  const { state = "none", because = "lets everything pass" } = view?.gate ?? {};
-  return {
-    ...{ waiting, done, inFlight: view?.running, etaSeconds: view?.etaSeconds },
-    gate: view === undefined ? "away" : state,
-    because: view === undefined ? "the dispatcher does not answer" : because,
-  };
 }

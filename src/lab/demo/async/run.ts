@@ -6,7 +6,7 @@ import { busyNote } from "../lag.ts";
 import { runTraffic } from "../traffic.ts";
 import { type BacklogRunOptions, DemoBacklog } from "./backlog.ts";
 import { type BudgetGate, DemoDispatcher, dispatchConfig } from "./dispatcher.ts";
-import { backlogPicture, type PhaseStatus, playPhase } from "./phase.ts";
+import { playPhase } from "./phase.ts";
 import { realtimeList } from "./realtime.ts";
 import { type PhaseSummary, phaseTable } from "./summary.ts";
 
@@ -79,7 +79,6 @@ class AsyncDemo {
   readonly #slots: number;
   readonly #lengthMs: number;
   #queues = 0;
-  #status: PhaseStatus | undefined;
   #dispatcher: DemoDispatcher | undefined;
 
   constructor(options: AsyncDemoOptions, stage: DemoEnvironment) {
@@ -92,7 +91,7 @@ class AsyncDemo {
   async run(): Promise<number> {
     const { durationMs, json, seed } = this.#options;
     const { screen, signal } = this.#stage;
-    const setting = await this.#stage.start({ backlog: () => backlogPicture(this.#status) });
+    const setting = await this.#stage.start();
     this.#stage.beforeEnd(() => this.#dispatcher?.stop());
     this.#stage.listenToKeys("k kills the dispatcher (it returns after 1 s)", (key) => {
       if (key === "k") this.#dispatcher?.kill();
@@ -142,10 +141,7 @@ class AsyncDemo {
     // The servers' caches are empty now, so the prefix index must be empty, too.
     await setting.gateway.useDefaultConfig();
     const realtime = realtimeList({ seed, lengthMs, slots });
-    const onStatus = (status: PhaseStatus): void => {
-      this.#status = status;
-    };
-    const act = { name, realtime, lengthMs, slots, onStatus };
+    const act = { name, realtime, lengthMs, slots };
     if (plan === undefined) return playPhase(this.#stage, setting.client, act);
     return playPhase(this.#stage, setting.client, { ...act, backlog: await this.#backlog(setting, seed, plan) });
   }

@@ -1,43 +1,5 @@
-import type { EndCause } from "../../exchange/wire.ts";
-
-/** How a request ended, from what its exchange knows. */
-export type TrafficOutcome =
-  | "answered"
-  | "server-error"
-  | "refused"
-  | "cancelled"
-  | "interrupted"
-  | "unfollowed"
-  | "failed";
-
-export const TRAFFIC_OUTCOMES: readonly TrafficOutcome[] = [
-  "answered",
-  "server-error",
-  "refused",
-  "cancelled",
-  "interrupted",
-  "unfollowed",
-  "failed",
-];
-
-/** @param succeeded whether the model server answered with a status of 2xx; undefined = it did not answer */
-export function outcomeOf(cause: EndCause, succeeded: boolean | undefined): TrafficOutcome {
-  switch (cause) {
-    case "complete":
-      // A complete exchange without an answer of a model server: the proxy answered in its place.
-      return succeeded === true ? "answered" : "server-error";
-    case "client-gone":
-      return "cancelled";
-    case "interrupted":
-      return "interrupted";
-    case "no-response-phase":
-      return "unfollowed";
-    case "rejected":
-      return "refused";
-    case "error":
-      return "failed";
-  }
-}
+import type { ObservedDecision } from "../../exchange/exchange-observer.ts";
+import type { TrafficOutcome } from "./traffic-outcome.ts";
 
 /** A failed attempt, or an answer that began. Milliseconds are monotonic. */
 export interface JourneyAttempt {
@@ -68,6 +30,12 @@ export interface JourneyState {
   readonly outputTokens: number;
 }
 
+/** What is known at the end. */
+type JourneyEnd = Pick<
+  JourneyState,
+  "endedAt" | "outcome" | "status" | "streaming" | "firstByteAt" | "promptTokens" | "outputTokens" | "cachedTokens"
+>;
+
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 const NO_ATTEMPTS: readonly JourneyAttempt[] = [];
@@ -83,18 +51,16 @@ export class Journeys {
     this.#ring = new Array<Writable<JourneyState> | undefined>(capacity).fill(undefined);
   }
 
-  /** A text of the ring: names of keys are the operator's, but of tokens an issuer's. */
-  decided(
-    sequence: number,
-    begin: Pick<JourneyState, "receivedAt" | "decidedAt" | "caller" | "endpoint" | "streaming">,
-  ): void {
-    const { receivedAt, decidedAt, caller, endpoint, streaming } = begin;
+  /** A request begins its way. @param decidedAt monotonic milliseconds */
+  decided({ record, endpoint, receivedAt, caller, streaming }: ObservedDecision, decidedAt: number): void {
+    const { sequence } = record;
     this.#ring[sequence % this.#ring.length] = {
       sequence,
       receivedAt,
       decidedAt,
+      // The operator chooses the names of keys, but an issuer those of tokens.
       caller: caller === undefined || caller.length <= MAX_TEXT ? caller : caller.slice(0, MAX_TEXT),
-      endpoint,
+      endpoint: endpoint?.id ?? "",
       streaming,
       attempts: NO_ATTEMPTS,
       firstByteAt: Number.NaN,
@@ -114,18 +80,38 @@ export class Journeys {
 
   attempted(sequence: number, attempt: JourneyAttempt): void {
     const found = this.#find(sequence);
-    if (found === undefined || found.attempts.length >= MAX_ATTEMPTS) return;
-    found.attempts = [...found.attempts, attempt];
+    if (found !== undefined) add(found, attempt);
   }
 
-  /** @param change what is known at the end, or at the first byte */
-  change(sequence: number, change: Partial<Omit<JourneyState, "sequence" | "attempts">>): void {
+  /** The first byte of the answer has come. */
+  answered(sequence: number, endpoint: string, at: number): void {
     const found = this.#find(sequence);
-    if (found !== undefined) Object.assign(found, change);
+    if (found === undefined) return;
+    add(found, { endpoint, at, failure: undefined });
+    found.firstByteAt = at;
+  }
+
+  ended(sequence: number, end: JourneyEnd): void {
+    const found = this.#find(sequence);
+    if (found === undefined) return;
+    // Each request comes by here: Object.assign takes several times as long.
+    found.endedAt = end.endedAt;
+    found.outcome = end.outcome;
+    found.status = end.status;
+    found.streaming = end.streaming;
+    found.firstByteAt = end.firstByteAt;
+    found.promptTokens = end.promptTokens;
+    found.outputTokens = end.outputTokens;
+    found.cachedTokens = end.cachedTokens;
   }
 
   #find(sequence: number): Writable<JourneyState> | undefined {
     const found = this.#ring[sequence % this.#ring.length];
     return found?.sequence === sequence ? found : undefined;
   }
+}
+
+function add(journey: Writable<JourneyState>, attempt: JourneyAttempt): void {
+  const { attempts } = journey;
+  if (attempts.length < MAX_ATTEMPTS) journey.attempts = attempts.length === 0 ? [attempt] : [...attempts, attempt];
 }

@@ -24,9 +24,9 @@ export interface FileReload {
   /** The file. */
   readonly what: string;
   readonly result: "applied" | "refused";
-  /** The problems of a refused one; "" = none. */
+  /** The problems of a refused one, in sentences; "" = none. */
   readonly problems: string;
-  /** Lines that begin with `- ` or `+ `. */
+  /** What changed: lines that begin with `- ` or `+ `, at most 200. */
   readonly difference: readonly string[];
 }
 

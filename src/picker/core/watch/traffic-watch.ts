@@ -3,16 +3,16 @@ import type { AttemptFailure, Endpoint } from "../../../base/inference/endpoint.
 import { oneLine } from "../../../base/inference/errors.ts";
 import { EventRing } from "../../../base/telemetry/event-ring.ts";
 import { SecondRing } from "../../../base/telemetry/second-ring.ts";
+import { SteadyWall } from "../../../base/telemetry/steady-wall.ts";
 import type { EndedExchange } from "../../exchange/exchange-metrics.ts";
 import type { ExchangeObserver, ObservedDecision } from "../../exchange/exchange-observer.ts";
 import { EndpointWatch } from "./endpoint-watch.ts";
-import { Journeys, outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./journeys.ts";
+import { Journeys } from "./journeys.ts";
 import { type ProcessEventKind, ReloadLog } from "./process-events.ts";
+import { outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./traffic-outcome.ts";
 
 /** Seconds of the ring: 15 minutes. */
 const SECONDS = 900;
-/** Milliseconds by which seconds may differ from the wall clock. */
-const MOST_APART = 2000;
 /** The most causes of errors that are told apart; the last one stands for all others. */
 const MAX_CAUSES = 64;
 
@@ -61,8 +61,7 @@ export class TrafficWatch implements ExchangeObserver {
   routed = 0;
   readonly causes: WatchedCause[] = [];
   readonly #clock: Clock;
-  /** Wall-clock less monotonic milliseconds at the start: seconds never fall, also when the wall clock does. */
-  #offset: number;
+  readonly #wall: SteadyWall;
   /** Of the decision under way. */
   #matched = 0;
   readonly #causes = new Map<string, number>();
@@ -70,7 +69,7 @@ export class TrafficWatch implements ExchangeObserver {
   /** @param records the most decision records of the process */
   constructor(clock: Clock, records: number) {
     this.#clock = clock;
-    this.#offset = clock.wall() - clock.now();
+    this.#wall = new SteadyWall(clock);
     const second = this.second();
     this.ring = new SecondRing(
       {
@@ -92,24 +91,23 @@ export class TrafficWatch implements ExchangeObserver {
     return this.ring.bytes + this.endpoints.bytes;
   }
 
-  /** The present second in Unix seconds, by the wall clock of the start. */
+  /** The present second in Unix seconds. Seconds never fall. */
   second(): number {
-    return Math.floor((this.#clock.now() + this.#offset) / 1000);
+    return this.#wall.second();
   }
 
-  /** Follows a wall clock that has jumped ahead, for example while the machine slept. Seconds never fall. */
+  /** Follows a wall clock that has jumped ahead. Once a second. */
   align(): void {
-    const ahead = this.#clock.wall() - this.#clock.now() - this.#offset;
-    if (ahead > MOST_APART) this.#offset += ahead;
+    this.#wall.align();
   }
 
   /** The wall-clock time of a monotonic one, in milliseconds. */
   wallOf(monotonic: number): number {
-    return monotonic + this.#offset;
+    return this.#wall.of(monotonic);
   }
 
-  opened(): void {
-    this.#now().add(SUM.started, 1);
+  opened(at: number): void {
+    this.#ringAt(at).add(SUM.started, 1);
   }
 
   /** The decision that follows found this share of its prompt in the prefix index of the chosen endpoint. */
@@ -117,8 +115,10 @@ export class TrafficWatch implements ExchangeObserver {
     this.#matched = share;
   }
 
-  decided({ record, endpoint, receivedAt, caller, streaming }: ObservedDecision): void {
-    const ring = this.#now();
+  decided(decision: ObservedDecision): void {
+    const { record, endpoint } = decision;
+    const decidedAt = this.#clock.now();
+    const ring = this.#ringAt(decidedAt);
     ring.add(SUM.decisions, 1);
     if (record.promptBytes > 0 && endpoint !== undefined) {
       ring.add(SUM.predictedBase, record.promptBytes);
@@ -129,14 +129,7 @@ export class TrafficWatch implements ExchangeObserver {
       ring.observe(HISTOGRAM.queued, record.queued.waitedMs);
       if (endpoint === undefined) ring.add(SUM.refusedInQueue, 1);
     }
-    const decidedAt = this.#clock.now();
-    this.journeys.decided(record.sequence, {
-      receivedAt,
-      decidedAt,
-      caller,
-      endpoint: endpoint?.id ?? "",
-      streaming,
-    });
+    this.journeys.decided(decision, decidedAt);
     if (endpoint === undefined) return;
     this.routed++;
     this.endpoints.of(endpoint)?.routed();
@@ -149,19 +142,16 @@ export class TrafficWatch implements ExchangeObserver {
     detail: string,
     next: Endpoint | undefined,
   ): void {
-    if (next !== undefined) this.#now().add(SUM.retries, 1);
+    const at = this.#clock.now();
+    if (next !== undefined) this.#ringAt(at).add(SUM.retries, 1);
     const history = this.endpoints.of(endpoint);
     if (history !== undefined) history.failures++;
     const text = oneLine(`${failure}: ${detail}`).slice(0, 200);
-    if (sequence > 0)
-      this.journeys.attempted(sequence, { endpoint: endpoint.id, at: this.#clock.now(), failure: text });
+    if (sequence > 0) this.journeys.attempted(sequence, { endpoint: endpoint.id, at, failure: text });
   }
 
   answered(sequence: number, endpoint: Endpoint): void {
-    if (sequence === 0) return;
-    const at = this.#clock.now();
-    this.journeys.attempted(sequence, { endpoint: endpoint.id, at, failure: undefined });
-    this.journeys.change(sequence, { firstByteAt: at });
+    if (sequence > 0) this.journeys.answered(sequence, endpoint.id, this.#clock.now());
   }
 
   ended(exchange: EndedExchange, sequence: number, endpoint: Endpoint | undefined): void {
@@ -169,13 +159,15 @@ export class TrafficWatch implements ExchangeObserver {
     const answered = response.status !== 0;
     const outcome = outcomeOf(cause, answered ? response.succeeded : undefined);
     const status = answered ? response.status : (rejection?.status ?? 0);
-    this.#count(outcome, outcome === "server-error" && answered ? `status ${status}` : (rejection?.reason ?? cause));
-    const ring = this.ring;
+    const counted = outcome === "server-error" && answered ? `status ${status}` : (rejection?.reason ?? cause);
+    const ring = this.#ringAt(endedAt);
+    this.#count(outcome, counted);
     const complete = cause === "complete" && answered;
     const duration = endedAt - receivedAt;
     const usage = complete ? response.usage : undefined;
     const prompt = usage !== undefined && usage.promptTokens > 0 ? usage.promptTokens : 0;
     const output = usage?.completionTokens ?? Number.NaN;
+    const cached = usage?.cachedTokens ?? Number.NaN;
     let ttft = Number.NaN;
     if (complete) {
       ring.observe(HISTOGRAM.duration, duration);
@@ -184,14 +176,14 @@ export class TrafficWatch implements ExchangeObserver {
         ttft = streaming ? response.firstByteAt - receivedAt : duration;
         ring.observe(HISTOGRAM.ttft, ttft);
       }
-      this.#countTokens(prompt, output, usage?.cachedTokens ?? Number.NaN);
+      this.#countTokens(prompt, output, cached);
       if (endpoint !== undefined) {
         const tpot = streaming && output > 1 ? (duration - ttft) / (output - 1) : Number.NaN;
         this.endpoints.of(endpoint)?.ended(output, ttft, tpot);
       }
     }
     if (sequence > 0)
-      this.journeys.change(sequence, {
+      this.journeys.ended(sequence, {
         endedAt,
         outcome,
         status,
@@ -199,12 +191,13 @@ export class TrafficWatch implements ExchangeObserver {
         firstByteAt: response.firstByteAt,
         promptTokens: prompt > 0 ? prompt : Number.NaN,
         outputTokens: output,
-        cachedTokens: usage?.cachedTokens ?? Number.NaN,
+        cachedTokens: cached,
       });
   }
 
   /** The wire refused a request before there was an exchange. @param reason a word */
   unopened(reason: string, failed: boolean): void {
+    this.#ringAt(this.#clock.now());
     this.#count(failed ? "failed" : "refused", reason);
   }
 
@@ -223,9 +216,10 @@ export class TrafficWatch implements ExchangeObserver {
     }
   }
 
+  /** Counts in the second of the ring. */
   #count(outcome: TrafficOutcome, cause: string): void {
     const place = TRAFFIC_OUTCOMES.indexOf(outcome);
-    const ring = this.#now();
+    const { ring } = this;
     ring.add(SUM.outcomes + place, 1);
     this.totals[place]!++;
     if (outcome !== "answered" && outcome !== "unfollowed") ring.count(this.#causePlace(outcome, cause));
@@ -242,9 +236,9 @@ export class TrafficWatch implements ExchangeObserver {
     return place;
   }
 
-  /** The ring at the present second. */
-  #now(): SecondRing {
-    this.ring.advance(this.second());
+  /** The ring at the second of a present monotonic time: a request reads the clock anyway, and each reading costs. */
+  #ringAt(at: number): SecondRing {
+    this.ring.advance(this.#wall.secondOf(at));
     return this.ring;
   }
 }

@@ -24,7 +24,7 @@ export type SettingSource = "flag" | "file" | "environment" | "default";
 
 export interface SettingEntry {
   readonly name: string;
-  /** As JSON; a secret is the text `"(secret)"`. */
+  /** As JSON; a secret is the text `"REDACTED"`. */
   readonly value: string;
   readonly source: SettingSource;
   /** `--flag`, or `gateway.yaml:12:3`; null = none. */
@@ -56,13 +56,4 @@ export interface PickerConfigFeed {
   readonly flowControl: boolean;
 }
 
-export interface Reload {
-  readonly at: number;
-  /** The file. */
-  readonly what: string;
-  readonly result: "applied" | "refused";
-  /** The problems of a refused one, in sentences. */
-  readonly problems: string;
-  /** What changed, one line each: `- old`, `+ new`, at most 200 lines. */
-  readonly difference: readonly string[];
-}
+export type Reload = import("../../../picker/core/watch/process-events.ts").FileReload;

@@ -7,7 +7,7 @@
  * model server's connection broke within the answer; `unfollowed`: the proxy shows Sluice no answers (`no-response-phase`);
  * `failed`: an error of Sluice itself.
  */
-export type Outcome = "answered" | "server-error" | "refused" | "cancelled" | "interrupted" | "unfollowed" | "failed";
+export type Outcome = import("../../../picker/core/watch/traffic-outcome.ts").TrafficOutcome;
 
 /**
  * One `T` for each figure of the process. A process has only figures that it can know: those of a dispatcher differ from those
@@ -113,23 +113,7 @@ export interface Totals {
   readonly messages?: Readonly<Record<"success" | "failed" | "expired" | "shed" | "retried", number>>;
 }
 
-export type EventKind =
-  | "process-started"
-  | "drain-began"
-  | "endpoint-added"
-  | "endpoint-removed"
-  | "endpoint-up"
-  | "endpoint-blind"
-  | "endpoint-down"
-  | "config-changed"
-  | "config-refused"
-  | "file-changed"
-  | "file-refused"
-  | "gate-closed"
-  | "gate-open"
-  | "flow-control-on"
-  | "flow-control-off"
-  | "demo";
+export type EventKind = import("../../../picker/core/watch/process-events.ts").ProcessEventKind;
 
 /** One thing that happened. */
 export interface EventEntry {

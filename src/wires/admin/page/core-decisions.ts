@@ -4,6 +4,7 @@ import type { JourneyState, Journeys } from "../../../picker/core/watch/journeys
 import { explain } from "../../../picker/decisions/explain.ts";
 import { recordJson } from "../../../picker/decisions/explain-record.ts";
 import { span } from "../../../picker/decisions/explain-words.ts";
+import { findDecision, requestIdsBeginning, severalBegin } from "../decision-search.ts";
 import type {
   DecisionDetail,
   DecisionRow,
@@ -15,10 +16,6 @@ import type {
 } from "../feed/decisions.ts";
 import { shown } from "./process.ts";
 import type { DecisionFilter, DecisionsSource } from "./source.ts";
-
-/** The shortest start of a request id that may name one. */
-const SHORTEST_START = 8;
-const MAX_NAMED = 10;
 
 /** The classes of decisions that `reason` may name beside the reason of a refusal. */
 const CLASSES: Readonly<Record<string, (record: DecisionRecord, journey: JourneyState | undefined) => boolean>> = {
@@ -34,17 +31,9 @@ const CLASSES: Readonly<Record<string, (record: DecisionRecord, journey: Journey
 /** The decisions of a gateway or picker: their records, and the ways of their requests. */
 export class CoreDecisions implements DecisionsSource {
   readonly #core: InferenceCore;
-  readonly #find: (id: string) => DecisionRecord | undefined;
-  readonly #configHash: () => string;
 
-  /**
-   * @param find a record by sequence, by request id or by its start
-   * @param configHash of the configuration in force
-   */
-  constructor(core: InferenceCore, find: (id: string) => DecisionRecord | undefined, configHash: () => string) {
+  constructor(core: InferenceCore) {
     this.#core = core;
-    this.#find = find;
-    this.#configHash = configHash;
   }
 
   newest(): number {
@@ -71,8 +60,7 @@ export class CoreDecisions implements DecisionsSource {
       }
       rows.push(this.#row(record));
     }
-    const { q = "" } = filter;
-    const alike = q.length < SHORTEST_START ? [] : records.idsBeginning(q, MAX_NAMED);
+    const alike = requestIdsBeginning(records, filter.q ?? "");
     return {
       rows,
       next,
@@ -82,8 +70,8 @@ export class CoreDecisions implements DecisionsSource {
   }
 
   one(id: string): DecisionDetail | string {
-    const { records } = this.#core;
-    const record = this.#find(id);
+    const { records, configured } = this.#core;
+    const record = findDecision(records, id);
     if (record !== undefined) {
       const explanation = explain(record);
       return {
@@ -91,12 +79,11 @@ export class CoreDecisions implements DecisionsSource {
         explanation,
         record: JSON.parse(recordJson(record)) as RecordJson,
         journey: this.#journey(record),
-        configInForce: record.configHash === this.#configHash(),
+        configInForce: record.configHash === configured.plan.configHash,
       };
     }
-    const alike = id.length < SHORTEST_START ? [] : records.idsBeginning(id, MAX_NAMED);
-    if (alike.length > 1)
-      return `several request ids begin with ${id}; give more characters of one of them: ${alike.join(", ")}`;
+    const alike = requestIdsBeginning(records, id);
+    if (alike.length > 1) return severalBegin(id, alike);
     return `no decision ${id}: the process keeps the newest ${records.capacity}, and none of requests that it could not read`;
   }
 

@@ -1,8 +1,8 @@
 import { isFresh } from "../../../base/inference/endpoint.ts";
-import { bucketQuantile } from "../../../base/telemetry/second-ring.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
 import { STEP_SECONDS, STEPS, type WatchedStep } from "../../../picker/core/watch/endpoint-watch.ts";
 import type { EndpointColumns, EndpointDetail, EndpointStatics, EndpointsFeed, Spark } from "../feed/endpoints.ts";
+import { quantilesOf } from "./figures.ts";
 import { leftOutOf } from "./left-out.ts";
 import { shown } from "./process.ts";
 import type { EndpointFilter, EndpointsSource } from "./source.ts";
@@ -62,8 +62,6 @@ export class CoreEndpoints implements EndpointsSource {
     const endpoint = endpoints.get(id);
     if (endpoint === undefined) return undefined;
     const history = watch.endpoints.of(endpoint);
-    const ttfts = history?.ttfts();
-    const quantile = (q: number): number | null => (ttfts === undefined ? null : shown(bucketQuantile(ttfts, q)));
     return {
       at: clock.wall(),
       endpoint: this.#statics(endpoint),
@@ -71,7 +69,7 @@ export class CoreEndpoints implements EndpointsSource {
       timeline: history?.changes ?? [],
       earlier: history?.earlier ?? 0,
       spark: sparkOf(history?.steps() ?? [], (history?.lastFull ?? Math.floor(watch.second() / STEP_SECONDS) - 1) + 1),
-      ttftMs: { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) },
+      ttftMs: quantilesOf(history?.ttfts()),
       leftOut: leftOutOf(records, clock.wall(), id),
     };
   }

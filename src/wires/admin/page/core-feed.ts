@@ -5,7 +5,7 @@ import type { ConfigFeed, SettingEntry } from "../feed/config.ts";
 import type { FeedHello } from "../feed/feed.ts";
 import { CoreDecisions } from "./core-decisions.ts";
 import { CoreEndpoints } from "./core-endpoints.ts";
-import { figuresAt, overviewOf, totalsOf } from "./core-overview.ts";
+import { CORE_FIGURES, overviewOf, totalsOf } from "./core-overview.ts";
 import { coreQueues } from "./core-queues.ts";
 import { PROCESS, shownArgs } from "./process.ts";
 import { sampleCore } from "./sampler.ts";
@@ -23,8 +23,6 @@ export interface CoreFeedOptions {
   /** Sentences of the start, beside those of the configuration. */
   readonly warnings?: readonly string[] | undefined;
   readonly history?: HistorySource | undefined;
-  /** Finds a decision record by sequence, request id or the start of one. */
-  readonly find: (id: string) => ReturnType<InferenceCore["records"]["byRequestId"]>;
 }
 
 const LINKS: ConfigFeed["links"] = [
@@ -78,7 +76,7 @@ export function coreFeed(
     },
     tick(second) {
       ring.advance(watch.second());
-      return { second, figures: figuresAt(watch, second), totals: totalsOf(watch) };
+      return { second, figures: CORE_FIGURES.at(ring, second), totals: totalsOf(watch) };
     },
     queues: () => coreQueues(core),
     config() {
@@ -94,7 +92,7 @@ export function coreFeed(
       };
     },
     endpoints: new CoreEndpoints(core),
-    decisions: new CoreDecisions(core, options.find, () => core.configured.plan.configHash),
+    decisions: new CoreDecisions(core),
     history: options.history,
     failed: (error) => core.onError(error),
   };

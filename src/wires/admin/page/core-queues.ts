@@ -1,9 +1,10 @@
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
-import { SUM } from "../../../picker/core/watch/traffic-watch.ts";
+import { HISTOGRAM, SUM } from "../../../picker/core/watch/traffic-watch.ts";
 import type { BandFeed, QueuesFeed } from "../feed/queues.ts";
 import { shown } from "./process.ts";
 
-const NO_QUEUES =
+/** Why there are no queues, and how to get some. */
+export const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
 
 /** The queues of a gateway or picker. */
@@ -68,7 +69,7 @@ function rates({ watch }: InferenceCore): { left: number; refused: number } {
   const from = Math.max(ring.oldest, to - 59);
   let waited = 0;
   let refused = 0;
-  const buckets = ring.buckets(from, to, 2);
+  const buckets = ring.buckets(from, to, HISTOGRAM.queued);
   for (const count of buckets) waited += count;
   for (let second = from; second <= to; second++) refused += ring.sum(second, SUM.refusedInQueue) || 0;
   const seconds = Math.max(1, to - from + 1);

@@ -1,4 +1,4 @@
-import { redacted, withoutKeys } from "../../../base/inference/secrets.ts";
+import { isSecretName, REDACTED, redacted, withoutKeys } from "../../../base/inference/secrets.ts";
 
 /** The process itself, for `hello` and the configuration. */
 export const PROCESS = {
@@ -8,17 +8,19 @@ export const PROCESS = {
   pid: process.pid,
 };
 
-/** A flag whose value is a secret; the flag of a file that holds one is none. */
-const SECRET_FLAG = /^--?[\w.-]*(password|passwd|secret|token|credential|authorization|api-?key)s?(=|$)/i;
+const FLAG = /^--?([\w.-]+)(=|$)/;
 const MAX_ARGS = 256;
 
-/** A command line without secrets. */
-export function shownArgs(args: readonly string[]): string[] {
+/** A command line without secrets. @param secret names of flags that are secrets, whatever their name says */
+export function shownArgs(args: readonly string[], secret: ReadonlySet<string> = new Set()): string[] {
+  /** What follows the name of a secret flag: `=` or nothing; undefined = the argument is no such flag. */
+  const afterSecret = (arg: string): string | undefined => {
+    const [, name = "", after] = FLAG.exec(arg) ?? [];
+    return isSecretName(name) || secret.has(name) ? after : undefined;
+  };
   return args.slice(0, MAX_ARGS).map((arg, at) => {
-    const flag = SECRET_FLAG.exec(arg);
-    if (flag?.[2] === "=") return `${arg.slice(0, arg.indexOf("="))}=REDACTED`;
-    const before = args[at - 1] ?? "";
-    if (!arg.startsWith("-") && SECRET_FLAG.exec(before)?.[2] === "") return "REDACTED";
+    if (afterSecret(arg) === "=") return `${arg.slice(0, arg.indexOf("="))}=${REDACTED}`;
+    if (!arg.startsWith("-") && afterSecret(args[at - 1] ?? "") === "") return REDACTED;
     return withoutKeys(String(redacted(arg)));
   });
 }

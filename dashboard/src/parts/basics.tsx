@@ -21,6 +21,15 @@ export function Badge({
   );
 }
 
+/** A text in one line of limited length; the whole one on hover. */
+export function Cut({ text }: { text: string }) {
+  return (
+    <span class="cut" title={text}>
+      {text}
+    </span>
+  );
+}
+
 /** A bar behind a number that says the same. @param of 0..1; above counts as full */
 export function Bar({ of }: { of: number }) {
   return (
@@ -36,6 +45,34 @@ export function Moment({ at }: { at: number }) {
     <time dateTime={new Date(at).toISOString()} title={absolute(at)}>
       {timeOfDay(at)}
     </time>
+  );
+}
+
+/** The states of something over time, as a strip in their colours. Each lasts to the next one, the last until now. */
+export function StateStrip<State extends string>({
+  timeline,
+  now,
+  tones,
+  label,
+}: {
+  timeline: readonly { readonly at: number; readonly state: State }[];
+  now: number;
+  tones: Readonly<Record<State, Tone>>;
+  /** For screen readers; none when the text beside the strip says the same. */
+  label?: string;
+}) {
+  const all = Math.max(1, now - (timeline[0]?.at ?? now));
+  return (
+    <div class="strip" {...(label === undefined ? { "aria-hidden": true } : { role: "img", "aria-label": label })}>
+      {timeline.map(({ at, state }, place) => (
+        <i
+          key={at}
+          class={tones[state]}
+          title={`${state} from ${absolute(at)}`}
+          style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
+        />
+      ))}
+    </div>
   );
 }
 

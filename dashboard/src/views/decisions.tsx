@@ -1,9 +1,10 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import type { DecisionRow, DecisionsFeed } from "../../../src/wires/admin/feed/decisions.ts";
 import { ask } from "../feed/ask.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
 import { count, counted, figure, span } from "../format.ts";
-import { Badge, Empty, Moment, type Tone } from "../parts/basics.tsx";
+import { Badge, Cut, Empty, Moment, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { outcomeText } from "./overview.tsx";
@@ -44,11 +45,7 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
   },
   {
     name: "model",
-    cell: ({ model }) => (
-      <span class="cut" title={model}>
-        {model}
-      </span>
-    ),
+    cell: ({ model }) => <Cut text={model} />,
   },
   {
     name: "endpoint",
@@ -91,7 +88,7 @@ export function DecisionsView() {
   const search = new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== "")).toString();
   const list = store.decisions;
   const [held, setHeld] = useState<readonly DecisionRow[] | undefined>(undefined);
-  const [answer, setAnswer] = useState<{ search: string; feed?: DecisionsFeed; problem?: string }>({ search: "" });
+  const [answer, setAnswer] = useState<{ feed?: DecisionsFeed; problem?: string }>({});
   const [next, setNext] = useState<number | null>(null);
   const asked = useRef("");
   const instance = store.hello?.instance;
@@ -102,11 +99,7 @@ export function DecisionsView() {
     const timer = setTimeout(() => setSettled(search), 200);
     return () => clearTimeout(timer);
   }, [search]);
-  const wished = useMemo(
-    () => ({ topics: ["decisions"] as const, query: Object.fromEntries(new URLSearchParams(settled)) }),
-    [settled],
-  );
-  useTopics(wished);
+  useTopics({ topics: ["decisions"], query: Object.fromEntries(new URLSearchParams(settled)) });
   useEffect(() => {
     asked.current = `${instance} ${settled}`;
     const mine = asked.current;
@@ -117,12 +110,11 @@ export function DecisionsView() {
         if (asked.current !== mine) return;
         list.add(feed.rows);
         setNext(feed.next);
-        setAnswer({ search: settled, feed });
+        setAnswer({ feed });
         store.changed();
       },
       (error: unknown) => {
-        if (asked.current === mine)
-          setAnswer({ search: settled, problem: error instanceof Error ? error.message : String(error) });
+        if (asked.current === mine) setAnswer({ problem: messageOf(error) });
       },
     );
   }, [settled, instance, list, store]);

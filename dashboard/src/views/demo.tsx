@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import type {
   DemoPolicy,
   DemoPolicyFigures,
@@ -58,9 +59,7 @@ export function DemoView() {
   const state = [asked.data, answered].filter((one) => one !== undefined).sort((a, b) => b.at - a.at)[0];
   const give: Give = (what, body) => {
     setProblem(undefined);
-    order(what, body).then(setAnswered, (error: unknown) =>
-      setProblem(error instanceof Error ? error.message : String(error)),
-    );
+    order(what, body).then(setAnswered, (error: unknown) => setProblem(messageOf(error)));
   };
   if (state === undefined)
     return (
@@ -196,7 +195,7 @@ function Comparison({ state }: { state: DemoState }) {
                       <span class="compare-cell">
                         <span class="compare-bar" aria-hidden="true">
                           <i
-                            class={`c${at === 0 ? 1 : 0}`}
+                            class={`c${POLICIES[CHOICES[at]![0]].colour}`}
                             style={{ width: `${most > 0 && value != null ? (value / most) * 100 : 0}%` }}
                           />
                         </span>

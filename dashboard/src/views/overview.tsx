@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { ErrorCause, EventEntry, FigureName, Outcome, Totals } from "../../../src/wires/admin/feed/overview.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore } from "../feed/use-store.ts";
-import { count, counted, figure, percent, span } from "../format.ts";
+import { count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
 import { Badge, Empty, Moment, Panel, Segments, type TileProps, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { toneOf } from "../plots/event-tone.ts";
@@ -80,8 +80,8 @@ export function OverviewView() {
 }
 
 function routingTiles({ minute, series }: Store): TileProps[] {
-  const perSecond = minute?.requestsPerSecond;
-  const sum = (names: readonly Outcome[]): number => names.reduce((total, name) => total + (perSecond?.[name] ?? 0), 0);
+  const rates = minute?.requestsPerSecond;
+  const sum = (names: readonly Outcome[]): number => names.reduce((total, name) => total + (rates?.[name] ?? 0), 0);
   const [all, wrong] = [sum(NAMES), sum(NAMES.filter((name) => OUTCOMES[name].isError))];
   const share = all === 0 ? null : wrong / all;
   const up = series.latest("endpoints.up");
@@ -94,9 +94,9 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   const quantiles = (of: { p50: number | null; p99: number | null } | undefined): string =>
     `p50 ${span(of?.p50)} · p99 ${span(of?.p99)}`;
   return [
-    { name: "Requests", value: minute === undefined ? "–" : `${figure(all)}/s`, also: "ended in the last minute" },
+    { name: "Requests", value: perSecond(minute && all), also: "ended in the last minute" },
     {
-      ...{ name: "Errors", value: percent(share), also: `${figure(wrong)}/s` },
+      ...{ name: "Errors", value: percent(share), also: perSecond(wrong) },
       tone: share !== null && share >= 0.01 ? "bad" : "plain",
       title: "refused, server error, interrupted or failed, as a share of the requests that ended in the last minute",
     },
@@ -108,8 +108,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     },
     { name: "Duration p90", value: span(minute?.durationMs.p90), also: quantiles(minute?.durationMs) },
     {
-      ...{ name: "Output tokens", value: usage ? `${figure(usage.outputTokensPerSecond)}/s` : "–" },
-      also: usage ? `prompt ${figure(usage.promptTokensPerSecond)}/s` : "no usage reported",
+      ...{ name: "Output tokens", value: perSecond(usage?.outputTokensPerSecond) },
+      also: usage ? `prompt ${perSecond(usage.promptTokensPerSecond)}` : "no usage reported",
       title: "of answers with usage; streams have it if clients ask for it",
     },
     {
@@ -146,14 +146,14 @@ function dispatchTiles({ series }: Store): TileProps[] {
   return [
     { name: "Backlog", value: count(series.latest("backlog")), also: "messages in all queues" },
     { name: "In flight", value: count(series.latest("inFlight")), also: `of N ${figure(series.latest("budget.N"))}` },
-    { name: "Succeeded", value: `${figure(minuteOf("messages.success"))}/s`, also: "in the last minute" },
+    { name: "Succeeded", value: perSecond(minuteOf("messages.success")), also: "in the last minute" },
     {
       name: "Retried",
-      value: `${figure(minuteOf("messages.retried"))}/s`,
-      also: `failed ${figure(minuteOf("messages.failed"))}/s`,
+      value: perSecond(minuteOf("messages.retried")),
+      also: `failed ${perSecond(minuteOf("messages.failed"))}`,
     },
-    { name: "Oldest message", value: seconds(series.latest("oldest")) },
-    { name: "Time left", value: seconds(series.latest("eta")), also: "at the present rate" },
+    { name: "Oldest message", value: spanOfSeconds(series.latest("oldest")) },
+    { name: "Time left", value: spanOfSeconds(series.latest("eta")), also: "at the present rate" },
     {
       ...{ name: "Gate", value: gate === null ? "–" : gate === 1 ? "open" : "closed" },
       tone: gate === 0 ? "warn" : "plain",
@@ -162,8 +162,6 @@ function dispatchTiles({ series }: Store): TileProps[] {
   ];
 }
 
-const seconds = (value: number | null): string => span(value === null ? null : value * 1000);
-
 interface PlotRow extends Pick<TimePlotProps, "title" | "say"> {
   readonly lines: readonly (readonly [FigureName, string, number])[];
   readonly top?: number;
@@ -171,7 +169,6 @@ interface PlotRow extends Pick<TimePlotProps, "title" | "say"> {
   readonly sparse?: boolean;
 }
 
-const perSecond = (value: number | null | undefined): string => (value == null ? "–" : `${figure(value)}/s`);
 const THREE = (of: "ttft" | "duration" | "queued" | "latency") =>
   [
     [`${of}.p50`, "p50", 0],
@@ -260,7 +257,7 @@ function LivePlots({ store, window }: { store: Store; window: number }) {
   );
 }
 
-const CAUSES: readonly Column<ErrorCause & { readonly share: number }>[] = [
+const CAUSES: readonly Column<ErrorCause>[] = [
   {
     ...{ name: "cause", isHead: true },
     cell: ({ cause, outcome }) => (
@@ -276,14 +273,12 @@ const CAUSES: readonly Column<ErrorCause & { readonly share: number }>[] = [
 
 function Errors({ store: { minute, quarter } }: { store: Store }) {
   const window = quarter ?? minute;
-  const errors = window?.errors ?? [];
-  const all = errors.reduce((sum, error) => sum + error.count, 0);
   return (
     <Panel title="Errors by cause" note={window === undefined ? "" : `the last ${span(window.seconds * 1000)}`}>
       <Table
         label="Errors by cause"
         columns={CAUSES}
-        rows={errors.map((error) => ({ ...error, share: error.count / all }))}
+        rows={window?.errors ?? []}
         keyOf={({ outcome, cause }) => `${outcome} ${cause}`}
         empty={<Empty what="No errors">Every request in this time got its answer.</Empty>}
       />

@@ -1,8 +1,8 @@
 import type { BandFeed, FlowControlFeed } from "../../../src/wires/admin/feed/queues.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
-import { bytes, count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Bar, Empty, Panel, Tiles } from "../parts/basics.tsx";
+import { bytes, count, counted, figure, percent, perSecond, span } from "../format.ts";
+import { Badge, Bar, Cut, Empty, Panel, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { TimePlot } from "../plots/time-plot.tsx";
 import { linkTo } from "../router.ts";
@@ -57,9 +57,9 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
             tone: saturation !== null && saturation >= 1 ? "bad" : "plain",
             title: "expected: with what was sent since the last scrape",
           },
-          { name: "Let go", value: `${figure(queues.leftPerSecond)}/s`, also: "in the last minute" },
+          { name: "Let go", value: perSecond(queues.leftPerSecond), also: "in the last minute" },
           {
-            ...{ name: "Refused", value: `${figure(queues.refusedPerSecond)}/s`, also: "in the last minute" },
+            ...{ name: "Refused", value: perSecond(queues.refusedPerSecond), also: "in the last minute" },
             tone: queues.refusedPerSecond > 0 ? "bad" : "plain",
           },
           ...Object.entries(queues.stages).map(([stage, value]) => ({
@@ -129,11 +129,7 @@ const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [
   {
     name: "fairness ID",
     isHead: true,
-    cell: ({ fairnessId }) => (
-      <span class="cut" title={fairnessId}>
-        {fairnessId}
-      </span>
-    ),
+    cell: ({ fairnessId }) => <Cut text={fairnessId} />,
   },
   { name: "requests", numeric: true, cell: ({ requests }) => count(requests) },
   { name: "head waits", numeric: true, cell: ({ headWaitMs }) => span(headWaitMs) },

@@ -3,7 +3,7 @@ import type { Store } from "../feed/store.ts";
 import { absolute, count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
 import { Badge, Bar, Cut, Empty, Moment, Panel, StateStrip, Tiles, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { TimePlot } from "../plots/time-plot.tsx";
+import { FigurePlot } from "../plots/figure-plot.tsx";
 
 const WINDOW = 900;
 const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
@@ -16,7 +16,6 @@ const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
 
 /** The queues, capacities and worker pools of the Async Processor. */
 export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store: Store }) {
-  const { series, events } = store;
   const waiting = sumOf(queues.queues, ({ waiting: of }) => of);
   const rate = sumOf(queues.queues, ({ endedPerSecond }) => endedPerSecond);
   const eta = queues.queues.reduce<number | null>(
@@ -69,33 +68,31 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         />
       </Panel>
       <div class="grid">
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="Backlog"
-          seconds={series.seconds}
           lines={[
-            { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
-            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
+            ["backlog", "waiting", 1],
+            ["inFlight", "in flight", 0],
           ]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: percent }}
           title="Dispatch budget"
-          seconds={series.seconds}
+          top={1}
           lines={[
-            { label: "D", colour: 0, values: series.values("budget.D") ?? [] },
-            { label: "baseline B", colour: 1, values: series.values("budget.B") ?? [] },
+            ["budget.D", "D", 0],
+            ["budget.B", "baseline B", 1],
           ]}
-          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
           empty="No gate reads a budget."
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="In flight and N"
-          seconds={series.seconds}
           lines={[
-            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
-            { label: "N", colour: 4, values: series.values("budget.N") ?? [] },
+            ["inFlight", "in flight", 0],
+            ["budget.N", "N", 4],
           ]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
       </div>
       <Panel title="Worker pools">

@@ -6,7 +6,8 @@ import { count, counted, figure, percent, perSecond, span, spanOfSeconds } from 
 import { Badge, Empty, Moment, Panel, Segments, type TileProps, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { toneOf } from "../plots/event-tone.ts";
-import { TimePlot, type TimePlotProps } from "../plots/time-plot.tsx";
+import { type FigureLine, FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
+import type { TimePlotProps } from "../plots/time-plot.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { HistoryPlots } from "./history.tsx";
 
@@ -162,19 +163,13 @@ function dispatchTiles({ series }: Store): TileProps[] {
   ];
 }
 
-interface PlotRow extends Pick<TimePlotProps, "title" | "say"> {
-  readonly lines: readonly (readonly [FigureName, string, number])[];
-  readonly top?: number;
-  /** Lines without any value in the window are left out. */
+interface PlotRow extends Pick<TimePlotProps, "title" | "say" | "top"> {
+  readonly lines: readonly FigureLine[];
+  /** Lines after the first one are left out while they are empty or 0. */
   readonly sparse?: boolean;
+  /** The plot is left out while it is empty. */
+  readonly optional?: boolean;
 }
-
-const THREE = (of: "ttft" | "duration" | "queued" | "latency") =>
-  [
-    [`${of}.p50`, "p50", 0],
-    [`${of}.p90`, "p90", 4],
-    [`${of}.p99`, "p99", 1],
-  ] as const;
 
 const PLOTS: readonly PlotRow[] = [
   {
@@ -183,8 +178,8 @@ const PLOTS: readonly PlotRow[] = [
     lines: NAMES.map((name) => [`requests.${name}`, OUTCOMES[name].text, OUTCOMES[name].colour] as const),
     sparse: true,
   },
-  { title: "TTFT", say: span, lines: THREE("ttft") },
-  { title: "Duration", say: span, lines: THREE("duration") },
+  { title: "TTFT", say: span, lines: quantileLines("ttft") },
+  { title: "Duration", say: span, lines: quantileLines("duration") },
   {
     ...{ title: "Tokens", say: perSecond },
     lines: [
@@ -208,7 +203,7 @@ const PLOTS: readonly PlotRow[] = [
       ["waiting", "waiting", 1],
     ],
   },
-  { title: "Wait in flow control", say: span, lines: THREE("queued"), sparse: true },
+  { title: "Wait in flow control", say: span, lines: quantileLines("queued"), sparse: true, optional: true },
   {
     ...{ title: "Messages", say: perSecond, sparse: true },
     lines: [
@@ -227,31 +222,23 @@ const PLOTS: readonly PlotRow[] = [
       ["budget.B", "baseline B", 1],
     ],
   },
-  { title: "Latency of the gateway", say: span, lines: THREE("latency") },
+  { title: "Latency of the gateway", say: span, lines: quantileLines("latency") },
   { title: "CPU of this process", say: percent, top: 1, lines: [["cpu", "of one core", 0]] },
 ];
 
 function LivePlots({ store, window }: { store: Store; window: number }) {
-  const { series, events } = store;
+  const has = (name: FigureName, is: (value: number | null) => boolean): boolean =>
+    store.series.values(name)?.some(is) === true;
   return (
     <div class="grid">
-      {PLOTS.map(({ title, say, lines, top, sparse }) => {
-        const known = lines.flatMap(([name, label, colour], at) => {
-          const values = series.values(name);
-          if (values === undefined) return [];
-          const isSeen = values.some((value) => value !== null && value !== 0);
-          return sparse === true && at > 0 && !isSeen ? [] : [{ label, colour, values }];
-        });
-        if (known.length === 0) return null;
-        if (title === "Wait in flow control" && !known.some(({ values }) => values.some((value) => value !== null)))
-          return null;
-        return (
-          <TimePlot
-            key={title}
-            {...{ title, say, window, events, seconds: series.seconds, lines: known, version: series.version }}
-            {...(top === undefined ? {} : { top })}
-          />
+      {PLOTS.map(({ lines, sparse, optional, ...plot }) => {
+        const known = lines.filter(
+          ([name], at) =>
+            store.series.values(name) !== undefined &&
+            (sparse !== true || at === 0 || has(name, (value) => value !== null && value !== 0)),
         );
+        const isEmpty = !known.some(([name]) => optional !== true || has(name, (value) => value !== null));
+        return isEmpty ? null : <FigurePlot key={plot.title} {...plot} {...{ store, window }} lines={known} />;
       })}
     </div>
   );

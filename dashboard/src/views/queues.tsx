@@ -4,7 +4,7 @@ import { useStore, useTopics } from "../feed/use-store.ts";
 import { bytes, count, counted, figure, percent, perSecond, span } from "../format.ts";
 import { Badge, Bar, Cut, Empty, Panel, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { TimePlot } from "../plots/time-plot.tsx";
+import { FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
 import { linkTo } from "../router.ts";
 import { DispatchQueues } from "./dispatch-queues.tsx";
 import { Limits } from "./limits.tsx";
@@ -39,9 +39,8 @@ export function QueuesView() {
 const loadOf = (used: number, most: number | null, say: (value: number) => string): string =>
   most === null ? say(used) : `${say(used)} of ${say(most)}`;
 
-function FlowControl({ queues, store: { series, events } }: { queues: FlowControlFeed; store: Store }) {
+function FlowControl({ queues, store }: { queues: FlowControlFeed; store: Store }) {
   const { saturation, expected, bands } = queues;
-  const waited = (name: "p50" | "p90" | "p99") => series.values(`queued.${name}`) ?? [];
   return (
     <>
       <Tiles
@@ -80,27 +79,21 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
         />
       </Panel>
       <div class="grid">
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="Requests waiting"
-          seconds={series.seconds}
-          lines={[{ label: "waiting", colour: 1, values: series.values("waiting") ?? [] }]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
+          lines={[["waiting", "waiting", 1]]}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: span }}
           title="Wait of the requests that left"
-          seconds={series.seconds}
-          lines={(["p50", "p90", "p99"] as const).map((name, at) => ({
-            label: name,
-            colour: [0, 4, 1][at]!,
-            values: waited(name),
-          }))}
-          {...{ window: WINDOW, say: span, events, version: series.version }}
+          lines={quantileLines("queued")}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: percent }}
           title="Saturation"
-          seconds={series.seconds}
-          lines={[{ label: "saturation", colour: 0, values: series.values("saturation") ?? [] }]}
-          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
+          top={1}
+          lines={[["saturation", "saturation", 0]]}
         />
       </div>
       <p>

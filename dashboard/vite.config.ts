@@ -28,7 +28,7 @@ const NOT_RUN: ReadonlySet<string> = new Set(["defineProducer", "defineRequestHe
 const replayedPart: Plugin = {
   name: "the replayed part of plugins",
   transform(code, id) {
-    if (!id.startsWith(SRC)) return undefined;
+    if (!id.startsWith(SRC) || !id.endsWith(".ts")) return undefined;
     const text = new RolldownMagicString(code, { filename: id });
     new Visitor({
       "CallExpression:exit"({ callee, arguments: [first], end }) {

@@ -100,33 +100,31 @@ export function DecisionsView() {
     return () => clearTimeout(timer);
   }, [search]);
   useTopics({ topics: ["decisions"], query: Object.fromEntries(new URLSearchParams(settled)) });
-  useEffect(() => {
-    asked.current = `${instance} ${settled}`;
+  /** Asks for a page of the list. An answer to a former search is dropped. @param before undefined = the newest decisions */
+  const askPage = (before?: number): void => {
     const mine = asked.current;
-    list.clear();
-    setHeld(undefined);
-    ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}${settled === "" ? "" : `&${settled}`}`).then(
+    const from = before === undefined ? "" : `&before=${before}`;
+    ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}${from}${settled === "" ? "" : `&${settled}`}`).then(
       (feed) => {
         if (asked.current !== mine) return;
         list.add(feed.rows);
         setNext(feed.next);
         setAnswer({ feed });
-        store.changed();
+        if (before === undefined) store.changed();
+        else setHeld(list.rows);
       },
       (error: unknown) => {
-        if (asked.current === mine) setAnswer({ problem: messageOf(error) });
+        if (asked.current === mine)
+          setAnswer((last) => ({ ...(before === undefined ? {} : last), problem: messageOf(error) }));
       },
     );
-  }, [settled, instance, list, store]);
-
-  const older = async (): Promise<void> => {
-    const feed = await ask<DecisionsFeed>(
-      `debug/feed/decisions?limit=${PAGE}&before=${next}${settled === "" ? "" : `&${settled}`}`,
-    );
-    list.add(feed.rows);
-    setNext(feed.next);
-    setHeld(list.rows);
   };
+  useEffect(() => {
+    asked.current = `${instance} ${settled}`;
+    list.clear();
+    setHeld(undefined);
+    askPage();
+  }, [settled, instance, list, store]);
   const rows = held ?? list.rows;
   const { feed, problem } = answer;
   return (
@@ -211,9 +209,10 @@ export function DecisionsView() {
         </div>
         {next !== null && (
           <div>
-            <button type="button" class="button" onClick={() => void older()}>
+            <button type="button" class="button" onClick={() => askPage(next)}>
               Older decisions
             </button>
+            {problem !== undefined && rows.length > 0 && <span class="bad"> {problem}</span>}
           </div>
         )}
       </div>

@@ -22,8 +22,9 @@ const noJsonSchema: Plugin = {
 const NOT_RUN: ReadonlySet<string> = new Set(["defineProducer", "defineRequestHeaderProcessor", "defineRequestHook"]);
 
 /**
- * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, and the descriptions of parameters,
- * which only the docs show. Types, parameters and keys stay. The bundler then drops each class and file that nothing else refers to.
+ * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, and the descriptions of plugins and
+ * parameters, which only the docs show. Types, parameters and keys stay. The bundler then drops each class and file that nothing else
+ * refers to.
  */
 const replayedPart: Plugin = {
   name: "the replayed part of plugins",
@@ -32,10 +33,14 @@ const replayedPart: Plugin = {
     const text = new RolldownMagicString(code, { filename: id });
     new Visitor({
       "CallExpression:exit"({ callee, arguments: [first], end }) {
-        if (callee.type === "Identifier" && NOT_RUN.has(callee.name) && first?.type === "ObjectExpression")
-          for (const property of first.properties)
-            if (property.type === "Property" && nameOf(property.key) === "create")
+        if (callee.type === "Identifier" && /^define[A-Z]/.test(callee.name) && first?.type === "ObjectExpression")
+          for (const property of first.properties) {
+            if (property.type !== "Property") continue;
+            const name = nameOf(property.key);
+            if (name === "describe") text.overwrite(property.start, property.end, 'describe: ""');
+            if (name === "create" && NOT_RUN.has(callee.name))
               text.overwrite(property.start, property.end, "create: () => ({})");
+          }
         if (callee.type === "MemberExpression" && nameOf(callee.property) === "describe" && first?.type === "Literal")
           text.remove(callee.object.end, end);
       },

@@ -30,10 +30,13 @@ export function Cut({ text }: { text: string }) {
   );
 }
 
-/** A bar behind a number that says the same. @param of 0..1; above counts as full */
-export function Bar({ of }: { of: number }) {
+/**
+ * A bar behind a number that says the same.
+ * @param of 0..1; above counts as full @param isLimit a full bar is a problem, and has its colour
+ */
+export function Bar({ of, isLimit = false }: { of: number; isLimit?: boolean }) {
   return (
-    <span class={of >= 1 ? "bar full" : "bar"} aria-hidden="true">
+    <span class={isLimit && of >= 1 ? "bar full" : "bar"} aria-hidden="true">
       <i style={{ width: `${Math.max(0, Math.min(1, of)) * 100}%` }} />
     </span>
   );

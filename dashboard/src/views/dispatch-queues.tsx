@@ -179,7 +179,7 @@ const CAPACITIES: readonly Column<CapacityFeed>[] = [
     cell: ({ own, N, unit }) => (
       <>
         {count(own)} of {figure(N)} {unit}
-        {N > 0 && <Bar of={Math.min(own / N, 0.999)} />}
+        {N > 0 && <Bar of={own / N} />}
       </>
     ),
   },
@@ -213,7 +213,7 @@ const POOLS: readonly Column<DispatchFeed["pools"][number]>[] = [
     cell: ({ running, workers }) => (
       <>
         {count(running)} of {count(workers)}
-        <Bar of={Math.min(running / workers, 0.999)} />
+        <Bar of={running / workers} />
       </>
     ),
   },

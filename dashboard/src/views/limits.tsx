@@ -57,7 +57,7 @@ const COLUMNS: readonly Column<Counter>[] = [
     cell: (counter) => (
       <>
         {percent(shareOf(counter))}
-        <Bar of={shareOf(counter)} />
+        <Bar of={shareOf(counter)} isLimit />
       </>
     ),
   },

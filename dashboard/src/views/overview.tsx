@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { ErrorCause, EventEntry, FigureName, Outcome, Totals } from "../../../src/wires/admin/feed/overview.ts";
+import { endpointCounts } from "../feed/series.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
@@ -85,9 +86,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   const sum = (names: readonly Outcome[]): number => names.reduce((total, name) => total + (rates?.[name] ?? 0), 0);
   const [all, wrong] = [sum(NAMES), sum(NAMES.filter((name) => OUTCOMES[name].isError))];
   const share = all === 0 ? null : wrong / all;
-  const up = series.latest("endpoints.up");
-  const known =
-    up === null ? null : up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
+  const counts = endpointCounts(series);
+  const isAllUp = counts === undefined || counts.up === counts.all;
   // Streams without usage are no tokens of 0: nobody counted them.
   const usage = minute && minute.outputTokensPerSecond + minute.promptTokensPerSecond > 0 ? minute : undefined;
   const saturation = series.latest("saturation");
@@ -128,14 +128,9 @@ function routingTiles({ minute, series }: Store): TileProps[] {
       also: waiting === null ? "requests" : `${count(waiting)} waiting`,
     },
     {
-      ...{ name: "Endpoints up", value: known === null ? "–" : `${count(up)} of ${count(known)}` },
-      also:
-        known !== null && up !== known ? (
-          <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a>
-        ) : (
-          "all"
-        ),
-      tone: known !== null && up !== known ? "bad" : "plain",
+      ...{ name: "Endpoints up", value: counts === undefined ? "–" : `${count(counts.up)} of ${count(counts.all)}` },
+      also: isAllUp ? "all" : <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a>,
+      tone: isAllUp ? "plain" : "bad",
     },
   ];
 }

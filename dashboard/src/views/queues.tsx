@@ -118,36 +118,27 @@ const BANDS: readonly Column<BandFeed>[] = [
   { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },
 ];
 
-const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [
+/** @param most requests of the longest flow */
+const flowColumns = (most: number): readonly Column<BandFeed["flows"][number]>[] => [
+  { name: "fairness ID", isHead: true, cell: ({ fairnessId }) => <Cut text={fairnessId} /> },
   {
-    name: "fairness ID",
-    isHead: true,
-    cell: ({ fairnessId }) => <Cut text={fairnessId} />,
+    ...{ name: "requests", numeric: true },
+    cell: ({ requests }) => (
+      <>
+        {count(requests)}
+        <Bar of={requests / most} />
+      </>
+    ),
   },
-  { name: "requests", numeric: true, cell: ({ requests }) => count(requests) },
   { name: "head waits", numeric: true, cell: ({ headWaitMs }) => span(headWaitMs) },
 ];
 
 function Flows({ band }: { band: BandFeed }) {
-  const most = Math.max(...band.flows.map(({ requests }) => requests));
-  const columns = FLOWS.map((column) =>
-    column.name === "requests"
-      ? {
-          ...column,
-          cell: ({ requests }: BandFeed["flows"][number]) => (
-            <>
-              {count(requests)}
-              <Bar of={(requests / most) * 0.99} />
-            </>
-          ),
-        }
-      : column,
-  );
   return (
     <Table
       label={`Flows of band ${band.priority}`}
       caption={`The longest ${counted(band.flows.length, "flow")} of ${count(band.flowCount)}`}
-      columns={columns}
+      columns={flowColumns(Math.max(...band.flows.map(({ requests }) => requests)))}
       rows={band.flows}
       keyOf={({ fairnessId }) => fairnessId}
       empty=""

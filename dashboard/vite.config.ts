@@ -1,5 +1,9 @@
-import { join } from "node:path";
+import { join, sep } from "node:path";
+import { RolldownMagicString } from "rolldown";
+import { type ESTree, Visitor } from "rolldown/utils";
 import type { InlineConfig, Plugin } from "vite";
+
+const SRC = join(import.meta.dirname, "..", "src") + sep;
 
 /**
  * Leaves out how zod writes JSON schemas: each schema refers to it, and the page reads schemas only. Each export becomes a function
@@ -14,27 +18,40 @@ const noJsonSchema: Plugin = {
   },
 };
 
+/** The functions that define plugins which a replay never runs: the record has what they gave the decision. */
+const NOT_RUN: ReadonlySet<string> = new Set(["defineProducer", "defineRequestHeaderProcessor", "defineRequestHook"]);
+
 /**
- * Leaves out what producers work with: a replay takes their results from the record and never runs them. Their parameters and keys
- * stay. Classes become empty ones, functions have no effect, and constants of one line remain.
+ * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, and the descriptions of plugins and
+ * parameters, which only the docs show. Types, parameters and keys stay. The bundler then drops each class and file that nothing else
+ * refers to.
  */
-const noProducers: Plugin = {
-  name: "no producers",
-  enforce: "pre",
+const replayedPart: Plugin = {
+  name: "the replayed part of plugins",
   transform(code, id) {
-    const isLeftOut =
-      /\/src\/picker\/(?:kv-events\/|prefix\/|scheduling\/tokens\/(?:render|media-parts|estimate|learnable-text|token-buffer)\.ts|scheduling\/plugins\/burst\/placement\.ts|scheduling\/plugins\/media\/media-hash\.ts|scheduling\/plugins\/prefix\/precise-cache\.ts)/;
-    if (!isLeftOut.test(id)) return undefined;
-    const kept = [...code.matchAll(/^(?:export )?const \w+ = [^;\n]*;$/gm)].map(([line]) => line);
-    const classes = [...code.matchAll(/^export (?:abstract )?class (\w+)/gm)].map(
-      ([, name]) => `export class ${name} { close() {} }`,
-    );
-    const functions = [...code.matchAll(/^export (?:async )?function (\w+)/gm)].map(
-      ([, name]) => `export const ${name} = () => undefined;`,
-    );
-    return { code: [...kept, ...classes, ...functions].join("\n"), map: null };
+    if (!id.startsWith(SRC) || !id.endsWith(".ts")) return undefined;
+    const text = new RolldownMagicString(code, { filename: id });
+    new Visitor({
+      "CallExpression:exit"({ callee, arguments: [first], end }) {
+        if (callee.type === "Identifier" && /^define[A-Z]/.test(callee.name) && first?.type === "ObjectExpression")
+          for (const property of first.properties) {
+            if (property.type !== "Property") continue;
+            const name = nameOf(property.key);
+            if (name === "describe") text.overwrite(property.start, property.end, 'describe: ""');
+            if (name === "create" && NOT_RUN.has(callee.name))
+              text.overwrite(property.start, property.end, "create: () => ({})");
+          }
+        if (callee.type === "MemberExpression" && nameOf(callee.property) === "describe" && first?.type === "Literal")
+          text.remove(callee.object.end, end);
+      },
+    }).visit(this.parse(code));
+    return { code: text.toString(), map: null };
   },
 };
+
+function nameOf(node: ESTree.Expression | ESTree.PrivateIdentifier | ESTree.PropertyKey): string | undefined {
+  return node.type === "Identifier" ? node.name : undefined;
+}
 
 /** The settings of the build: one script for the page, one that "what if" loads, one style sheet, no inline code. */
 export function viteConfig(outDir: string): InlineConfig {
@@ -55,7 +72,7 @@ export function viteConfig(outDir: string): InlineConfig {
         },
       ],
     },
-    plugins: [noJsonSchema, noProducers],
+    plugins: [noJsonSchema, replayedPart],
     oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
     build: {
       ...{ outDir, emptyOutDir: true, target: "es2023", assetsInlineLimit: 0 },

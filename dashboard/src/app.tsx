@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { FeedHello, FeedKind } from "../../src/wires/admin/feed/feed.ts";
+import { endpointCounts } from "./feed/series.ts";
 import type { Store } from "./feed/store.ts";
 import { useStore } from "./feed/use-store.ts";
 import { count, span } from "./format.ts";
@@ -34,10 +35,10 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
     isThere: routes,
     show: ({ id }) => (id === "" ? <EndpointsView /> : <EndpointView id={id} />),
     figure({ series }) {
-      const up = series.latest("endpoints.up");
-      if (up === null) return undefined;
-      const others = (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
-      return { text: others > 0 ? `${count(up)} of ${count(up + others)} up` : `${count(up)} up`, isBad: others > 0 };
+      const counts = endpointCounts(series);
+      if (counts === undefined) return undefined;
+      const { up, all } = counts;
+      return { text: up < all ? `${count(up)} of ${count(all)} up` : `${count(up)} up`, isBad: up < all };
     },
   },
   decisions: {

@@ -1,4 +1,8 @@
 /** Numbers, spans and times as the page writes them. Unknown values are "–". */
+import { number as figure } from "../../src/lab/study/report/plot-style.js";
+
+/** Three digits below 1,000, all digits above. */
+export { figure };
 
 const UNKNOWN = "–";
 const three = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 3 });
@@ -6,12 +10,6 @@ const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
 type Maybe = number | null | undefined;
 const isKnown = (value: Maybe): value is number => value != null && Number.isFinite(value);
-
-/** Three digits below 1,000, all digits above. */
-export function figure(value: Maybe): string {
-  if (!isKnown(value)) return UNKNOWN;
-  return (Math.abs(value) < 1000 ? three : whole).format(value);
-}
 
 /** A count: all digits, with separators. */
 export function count(value: Maybe): string {
@@ -34,6 +32,16 @@ export function span(ms: Maybe): string {
   if (seconds < 7200) return `${whole.format(seconds / 60)} min`;
   if (seconds < 172_800) return `${three.format(seconds / 3600)} h`;
   return `${whole.format(seconds / 86_400)} d`;
+}
+
+/** A span that the process gives in seconds. */
+export function spanOfSeconds(seconds: Maybe): string {
+  return span(isKnown(seconds) ? seconds * 1000 : null);
+}
+
+/** A rate in units per second. */
+export function perSecond(rate: Maybe): string {
+  return isKnown(rate) ? `${figure(rate)}/s` : UNKNOWN;
 }
 
 /** Bytes in the unit that fits. */

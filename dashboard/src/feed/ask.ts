@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 
 /** Asks the process for JSON. @throws Error with the sentence of the process, or with the reason why there is no answer */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
@@ -54,8 +55,9 @@ export function useAsked<T>(path: string | undefined, everyMs?: number): Asked<T
         },
         (error: unknown) => {
           if (ending.signal.aborted) return;
-          const problem = error instanceof Error ? error.message : String(error);
-          setAsked((before) => ({ data: before.path === path ? before.data : undefined, problem, path }));
+          setAsked((before) => ({
+            ...{ data: before.path === path ? before.data : undefined, problem: messageOf(error), path },
+          }));
           again();
         },
       );

@@ -64,6 +64,13 @@ export class Series {
   }
 }
 
+/** How many endpoints are up, and how many there are; undefined = the process reports none. */
+export function endpointCounts(series: Series): { readonly up: number; readonly all: number } | undefined {
+  const up = series.latest("endpoints.up");
+  if (up === null) return undefined;
+  return { up, all: up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0) };
+}
+
 function entries<T>(figures: Figures<T>): (readonly [FigureName, T])[] {
   return Object.entries(figures) as [FigureName, T][];
 }

@@ -21,10 +21,22 @@ export function Badge({
   );
 }
 
-/** A bar behind a number that says the same. @param of 0..1; above counts as full */
-export function Bar({ of }: { of: number }) {
+/** A text in one line of limited length; the whole one on hover. */
+export function Cut({ text }: { text: string }) {
   return (
-    <span class={of >= 1 ? "bar full" : "bar"} aria-hidden="true">
+    <span class="cut" title={text}>
+      {text}
+    </span>
+  );
+}
+
+/**
+ * A bar behind a number that says the same.
+ * @param of 0..1; above counts as full @param isLimit a full bar is a problem, and has its colour
+ */
+export function Bar({ of, isLimit = false }: { of: number; isLimit?: boolean }) {
+  return (
+    <span class={isLimit && of >= 1 ? "bar full" : "bar"} aria-hidden="true">
       <i style={{ width: `${Math.max(0, Math.min(1, of)) * 100}%` }} />
     </span>
   );
@@ -36,6 +48,34 @@ export function Moment({ at }: { at: number }) {
     <time dateTime={new Date(at).toISOString()} title={absolute(at)}>
       {timeOfDay(at)}
     </time>
+  );
+}
+
+/** The states of something over time, as a strip in their colours. Each lasts to the next one, the last until now. */
+export function StateStrip<State extends string>({
+  timeline,
+  now,
+  tones,
+  label,
+}: {
+  timeline: readonly { readonly at: number; readonly state: State }[];
+  now: number;
+  tones: Readonly<Record<State, Tone>>;
+  /** For screen readers; none when the text beside the strip says the same. */
+  label?: string;
+}) {
+  const all = Math.max(1, now - (timeline[0]?.at ?? now));
+  return (
+    <div class="strip" {...(label === undefined ? { "aria-hidden": true } : { role: "img", "aria-label": label })}>
+      {timeline.map(({ at, state }, place) => (
+        <i
+          key={at}
+          class={tones[state]}
+          title={`${state} from ${absolute(at)}`}
+          style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
+        />
+      ))}
+    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { axes, colour, dash, policyColour, zeroRange } from "../../../src/lab/study/report/plot-style.js";
+import { axes, colour, policyColour, zeroRange } from "../../../src/lab/study/report/plot-style.js";
 import type { EventEntry } from "../../../src/wires/admin/feed/overview.ts";
 import { timeOfDay } from "../format.ts";
 import { bridged } from "./bridge.ts";
@@ -9,9 +9,8 @@ import { toneOf } from "./event-tone.ts";
 /** A line of a plot. */
 export interface Line {
   readonly label: string;
-  /** 0 to 7 of the palette, or the name of a colour of the style sheet. */
+  /** 0 to 7 of the palette. */
   readonly colour: number;
-  readonly dashed?: boolean;
   /** As many as the seconds. */
   readonly values: readonly (number | null)[];
 }
@@ -154,7 +153,6 @@ function optionsOf(
           label: line.label,
           stroke: policyColour(line.colour),
           width: 1.5,
-          ...(line.dashed === true ? { dash: dash(1) } : {}),
           points: { show: false },
         }),
       ),

@@ -1,9 +1,10 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import type { DecisionRow, DecisionsFeed } from "../../../src/wires/admin/feed/decisions.ts";
 import { ask } from "../feed/ask.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
 import { count, counted, figure, span } from "../format.ts";
-import { Badge, Empty, Moment, type Tone } from "../parts/basics.tsx";
+import { Badge, Cut, Empty, Moment, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { outcomeText } from "./overview.tsx";
@@ -44,11 +45,7 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
   },
   {
     name: "model",
-    cell: ({ model }) => (
-      <span class="cut" title={model}>
-        {model}
-      </span>
-    ),
+    cell: ({ model }) => <Cut text={model} />,
   },
   {
     name: "endpoint",
@@ -91,7 +88,7 @@ export function DecisionsView() {
   const search = new URLSearchParams(Object.entries(filters).filter(([, value]) => value !== "")).toString();
   const list = store.decisions;
   const [held, setHeld] = useState<readonly DecisionRow[] | undefined>(undefined);
-  const [answer, setAnswer] = useState<{ search: string; feed?: DecisionsFeed; problem?: string }>({ search: "" });
+  const [answer, setAnswer] = useState<{ feed?: DecisionsFeed; problem?: string }>({});
   const [next, setNext] = useState<number | null>(null);
   const asked = useRef("");
   const instance = store.hello?.instance;
@@ -102,39 +99,32 @@ export function DecisionsView() {
     const timer = setTimeout(() => setSettled(search), 200);
     return () => clearTimeout(timer);
   }, [search]);
-  const wished = useMemo(
-    () => ({ topics: ["decisions"] as const, query: Object.fromEntries(new URLSearchParams(settled)) }),
-    [settled],
-  );
-  useTopics(wished);
-  useEffect(() => {
-    asked.current = `${instance} ${settled}`;
+  useTopics({ topics: ["decisions"], query: Object.fromEntries(new URLSearchParams(settled)) });
+  /** Asks for a page of the list. An answer to a former search is dropped. @param before undefined = the newest decisions */
+  const askPage = (before?: number): void => {
     const mine = asked.current;
-    list.clear();
-    setHeld(undefined);
-    ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}${settled === "" ? "" : `&${settled}`}`).then(
+    const from = before === undefined ? "" : `&before=${before}`;
+    ask<DecisionsFeed>(`debug/feed/decisions?limit=${PAGE}${from}${settled === "" ? "" : `&${settled}`}`).then(
       (feed) => {
         if (asked.current !== mine) return;
         list.add(feed.rows);
         setNext(feed.next);
-        setAnswer({ search: settled, feed });
-        store.changed();
+        setAnswer({ feed });
+        if (before === undefined) store.changed();
+        else setHeld(list.rows);
       },
       (error: unknown) => {
         if (asked.current === mine)
-          setAnswer({ search: settled, problem: error instanceof Error ? error.message : String(error) });
+          setAnswer((last) => ({ ...(before === undefined ? {} : last), problem: messageOf(error) }));
       },
     );
-  }, [settled, instance, list, store]);
-
-  const older = async (): Promise<void> => {
-    const feed = await ask<DecisionsFeed>(
-      `debug/feed/decisions?limit=${PAGE}&before=${next}${settled === "" ? "" : `&${settled}`}`,
-    );
-    list.add(feed.rows);
-    setNext(feed.next);
-    setHeld(list.rows);
   };
+  useEffect(() => {
+    asked.current = `${instance} ${settled}`;
+    list.clear();
+    setHeld(undefined);
+    askPage();
+  }, [settled, instance, list, store]);
   const rows = held ?? list.rows;
   const { feed, problem } = answer;
   return (
@@ -219,9 +209,10 @@ export function DecisionsView() {
         </div>
         {next !== null && (
           <div>
-            <button type="button" class="button" onClick={() => void older()}>
+            <button type="button" class="button" onClick={() => askPage(next)}>
               Older decisions
             </button>
+            {problem !== undefined && rows.length > 0 && <span class="bad"> {problem}</span>}
           </div>
         )}
       </div>

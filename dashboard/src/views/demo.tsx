@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import type {
   DemoPolicy,
   DemoPolicyFigures,
@@ -12,7 +13,7 @@ import { ask, useAsked } from "../feed/ask.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, figure, percent, span } from "../format.ts";
 import { Badge, Empty, Panel, Segments } from "../parts/basics.tsx";
-import { TimePlot } from "../plots/time-plot.tsx";
+import { FigurePlot } from "../plots/figure-plot.tsx";
 import { linkTo } from "../router.ts";
 import { Events } from "./overview.tsx";
 
@@ -58,15 +59,12 @@ export function DemoView() {
   const state = [asked.data, answered].filter((one) => one !== undefined).sort((a, b) => b.at - a.at)[0];
   const give: Give = (what, body) => {
     setProblem(undefined);
-    order(what, body).then(setAnswered, (error: unknown) =>
-      setProblem(error instanceof Error ? error.message : String(error)),
-    );
+    order(what, body).then(setAnswered, (error: unknown) => setProblem(messageOf(error)));
   };
   if (state === undefined)
     return (
       <Empty what={asked.problem === undefined ? "The demo starts" : "The demo does not answer"}>{asked.problem}</Empty>
     );
-  const { series, events } = store;
   const isOff = !state.ready;
   return (
     <>
@@ -93,29 +91,27 @@ export function DemoView() {
       <div class="live-data">
         <Comparison state={state} />
         <div class="grid">
-          <TimePlot
+          <FigurePlot
+            {...{ store, window: WINDOW, say: span }}
             title="TTFT"
-            seconds={series.seconds}
             lines={[
-              { label: "p50", colour: 0, values: series.values("ttft.p50") ?? [] },
-              { label: "p90", colour: 4, values: series.values("ttft.p90") ?? [] },
+              ["ttft.p50", "p50", 0],
+              ["ttft.p90", "p90", 4],
             ]}
-            {...{ window: WINDOW, say: span, events, version: series.version }}
           />
-          <TimePlot
+          <FigurePlot
+            {...{ store, window: WINDOW, say: percent }}
             title="Prefix hit rate"
-            seconds={series.seconds}
+            top={1}
             lines={[
-              { label: "predicted", colour: 0, values: series.values("prefix.predicted") ?? [] },
-              { label: "reported", colour: 4, values: series.values("prefix.reported") ?? [] },
+              ["prefix.predicted", "predicted", 0],
+              ["prefix.reported", "reported", 4],
             ]}
-            {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
           />
-          <TimePlot
+          <FigurePlot
+            {...{ store, window: WINDOW, say: figure }}
             title="Output tokens"
-            seconds={series.seconds}
-            lines={[{ label: "per second", colour: 2, values: series.values("tokens.output") ?? [] }]}
-            {...{ window: WINDOW, say: figure, events, version: series.version }}
+            lines={[["tokens.output", "per second", 2]]}
           />
         </div>
         <div class="grid two">
@@ -124,7 +120,7 @@ export function DemoView() {
         </div>
         <div class="grid two">
           <Wave state={state} isOff={isOff} give={give} />
-          <Events events={events} />
+          <Events events={store.events} />
         </div>
         <p class="soft">
           Why did a request go where it went? <a href={linkTo("decisions")}>The decisions</a> say it for each one.
@@ -196,7 +192,7 @@ function Comparison({ state }: { state: DemoState }) {
                       <span class="compare-cell">
                         <span class="compare-bar" aria-hidden="true">
                           <i
-                            class={`c${at === 0 ? 1 : 0}`}
+                            class={`c${POLICIES[CHOICES[at]![0]].colour}`}
                             style={{ width: `${most > 0 && value != null ? (value / most) * 100 : 0}%` }}
                           />
                         </span>

@@ -1,9 +1,9 @@
 import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../../src/wires/admin/feed/queues.ts";
 import type { Store } from "../feed/store.ts";
-import { absolute, count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Bar, Empty, Moment, Panel, Tiles, type Tone } from "../parts/basics.tsx";
+import { absolute, count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
+import { Badge, Bar, Cut, Empty, Moment, Panel, StateStrip, Tiles, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { TimePlot } from "../plots/time-plot.tsx";
+import { FigurePlot } from "../plots/figure-plot.tsx";
 
 const WINDOW = 900;
 const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
@@ -14,11 +14,8 @@ const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
   unknown: "plain",
 };
 
-const seconds = (value: number | null): string => span(value === null ? null : value * 1000);
-
 /** The queues, capacities and worker pools of the Async Processor. */
 export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store: Store }) {
-  const { series, events } = store;
   const waiting = sumOf(queues.queues, ({ waiting: of }) => of);
   const rate = sumOf(queues.queues, ({ endedPerSecond }) => endedPerSecond);
   const eta = queues.queues.reduce<number | null>(
@@ -33,10 +30,10 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         tiles={[
           { name: "Waiting", value: count(waiting), also: "messages in all queues" },
           { name: "Claimed", value: count(queues.claims), also: `${count(queues.unwritten)} results not written` },
-          { name: "Ended", value: rate === null ? "–" : `${figure(rate)}/s` },
+          { name: "Ended", value: perSecond(rate) },
           {
             name: "Time left",
-            value: seconds(eta),
+            value: spanOfSeconds(eta),
             also: eta === null ? "not known" : `until ${absolute(store.now() + eta * 1000).slice(11, 19)}`,
           },
           {
@@ -71,33 +68,31 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         />
       </Panel>
       <div class="grid">
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="Backlog"
-          seconds={series.seconds}
           lines={[
-            { label: "waiting", colour: 1, values: series.values("backlog") ?? [] },
-            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
+            ["backlog", "waiting", 1],
+            ["inFlight", "in flight", 0],
           ]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: percent }}
           title="Dispatch budget"
-          seconds={series.seconds}
+          top={1}
           lines={[
-            { label: "D", colour: 0, values: series.values("budget.D") ?? [] },
-            { label: "baseline B", colour: 1, values: series.values("budget.B") ?? [] },
+            ["budget.D", "D", 0],
+            ["budget.B", "baseline B", 1],
           ]}
-          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
           empty="No gate reads a budget."
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="In flight and N"
-          seconds={series.seconds}
           lines={[
-            { label: "in flight", colour: 0, values: series.values("inFlight") ?? [] },
-            { label: "N", colour: 4, values: series.values("budget.N") ?? [] },
+            ["inFlight", "in flight", 0],
+            ["budget.N", "N", 4],
           ]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
         />
       </div>
       <Panel title="Worker pools">
@@ -127,11 +122,7 @@ function queueColumns(now: number): readonly Column<QueueFeed>[] {
     {
       name: "queue",
       isHead: true,
-      cell: ({ queue }) => (
-        <span class="cut" title={queue}>
-          {queue}
-        </span>
-      ),
+      cell: ({ queue }) => <Cut text={queue} />,
     },
     {
       name: "state",
@@ -149,13 +140,13 @@ function queueColumns(now: number): readonly Column<QueueFeed>[] {
       numeric: true,
       cell: ({ dead }) => <span class={dead !== null && dead > 0 ? "bad" : undefined}>{count(dead)}</span>,
     },
-    { name: "oldest", numeric: true, cell: ({ oldestAgeSeconds }) => seconds(oldestAgeSeconds) },
+    { name: "oldest", numeric: true, cell: ({ oldestAgeSeconds }) => spanOfSeconds(oldestAgeSeconds) },
     {
       name: "ended",
       numeric: true,
-      cell: ({ endedPerSecond }) => (endedPerSecond === null ? "–" : `${figure(endedPerSecond)}/s`),
+      cell: ({ endedPerSecond }) => perSecond(endedPerSecond),
     },
-    { name: "time left", numeric: true, cell: ({ etaSeconds }) => seconds(etaSeconds) },
+    { name: "time left", numeric: true, cell: ({ etaSeconds }) => spanOfSeconds(etaSeconds) },
     {
       name: "nearest deadline",
       cell: ({ nextDeadline, makesIt }) =>
@@ -177,11 +168,7 @@ const CAPACITIES: readonly Column<CapacityFeed>[] = [
   {
     name: "capacity",
     isHead: true,
-    cell: ({ capacity }) => (
-      <span class="cut" title={capacity}>
-        {capacity}
-      </span>
-    ),
+    cell: ({ capacity }) => <Cut text={capacity} />,
   },
   { name: "gate", cell: ({ state }) => <Badge tone={CAPACITY_TONES[state]}>{state}</Badge> },
   { name: "D", numeric: true, cell: ({ D }) => figure(D), title: "dispatch budget: the free share of the system" },
@@ -192,35 +179,23 @@ const CAPACITIES: readonly Column<CapacityFeed>[] = [
     cell: ({ own, N, unit }) => (
       <>
         {count(own)} of {figure(N)} {unit}
-        {N > 0 && <Bar of={Math.min(own / N, 0.999)} />}
+        {N > 0 && <Bar of={own / N} />}
       </>
     ),
   },
   { name: "may start", numeric: true, cell: ({ moreMayStart }) => figure(moreMayStart) },
-  { name: "sample age", numeric: true, cell: ({ sampleAgeSeconds }) => seconds(sampleAgeSeconds) },
+  { name: "sample age", numeric: true, cell: ({ sampleAgeSeconds }) => spanOfSeconds(sampleAgeSeconds) },
   { name: "why", className: "why whole", cell: ({ because }) => because },
 ];
 
 function GateTimeline({ capacity: { timeline }, now }: { capacity: CapacityFeed; now: number }) {
-  const first = timeline[0]?.at ?? now;
-  const all = Math.max(1, now - first);
   const newest = timeline.at(-1);
   return (
     <div class="gate-timeline">
-      <div
-        class="strip"
-        role="img"
-        aria-label={`${counted(timeline.length, "state")} of the gate since ${absolute(first)}`}
-      >
-        {timeline.map(({ at, state }, place) => (
-          <i
-            key={at}
-            class={CAPACITY_TONES[state]}
-            title={`${state} from ${absolute(at)}`}
-            style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
-          />
-        ))}
-      </div>
+      <StateStrip
+        {...{ timeline, now, tones: CAPACITY_TONES }}
+        label={`${counted(timeline.length, "state")} of the gate since ${absolute(timeline[0]?.at ?? now)}`}
+      />
       {newest !== undefined && (
         <span class="note">
           {newest.state} since <Moment at={newest.at} />
@@ -238,7 +213,7 @@ const POOLS: readonly Column<DispatchFeed["pools"][number]>[] = [
     cell: ({ running, workers }) => (
       <>
         {count(running)} of {count(workers)}
-        <Bar of={Math.min(running / workers, 0.999)} />
+        <Bar of={running / workers} />
       </>
     ),
   },

@@ -2,8 +2,8 @@ import type { EndpointDetail, Spark, StateChange } from "../../../src/wires/admi
 import { useAsked } from "../feed/ask.ts";
 import { valuesAt } from "../feed/endpoint-loads.ts";
 import { useStore } from "../feed/use-store.ts";
-import { count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Empty, Facts, Moment, Panel, Tiles } from "../parts/basics.tsx";
+import { count, counted, figure, percent, perSecond, span } from "../format.ts";
+import { Badge, Empty, Facts, Moment, Panel, StateStrip, Tiles } from "../parts/basics.tsx";
 import { TimePlot } from "../plots/time-plot.tsx";
 import { linkTo } from "../router.ts";
 import { LeftOutPanel, modelsText, STATE_TONES } from "./endpoints.tsx";
@@ -58,7 +58,7 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
           { name: "Traffic", value: percent(is.share), also: "of the last minute" },
           { name: "TTFT p90", value: span(ttftMs.p90), also: `p50 ${span(ttftMs.p50)} · p99 ${span(ttftMs.p99)}` },
           { name: "Per output token", value: span(is.tpotMs), also: "last minute" },
-          { name: "Output tokens", value: is.tokensPerSecond === null ? "–" : `${figure(is.tokensPerSecond)}/s` },
+          { name: "Output tokens", value: perSecond(is.tokensPerSecond) },
           {
             ...{ name: "Metrics age", value: is.ageMs === null ? "never" : span(is.ageMs) },
             also: `next in ${span(is.nextScrapeMs)}`,
@@ -68,19 +68,9 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
       />
       <div class="grid">
         <SparkPlot title="Requests in flight" spark={spark} of="inFlight" say={count} />
-        <SparkPlot
-          title="Requests ended"
-          spark={spark}
-          of="requestsPerSecond"
-          say={(value) => (value == null ? "–" : `${figure(value)}/s`)}
-        />
+        <SparkPlot title="Requests ended" spark={spark} of="requestsPerSecond" say={perSecond} />
         <SparkPlot title="KV cache" spark={spark} of="kvUsage" say={percent} top={1} />
-        <SparkPlot
-          title="Output tokens"
-          spark={spark}
-          of="tokensPerSecond"
-          say={(value) => (value == null ? "–" : `${figure(value)}/s`)}
-        />
+        <SparkPlot title="Output tokens" spark={spark} of="tokensPerSecond" say={perSecond} />
       </div>
       <div class="grid two">
         <Panel title="States" note={earlier > 0 ? `${counted(earlier, "earlier change")} not kept` : undefined}>
@@ -153,19 +143,9 @@ function SparkPlot(props: {
 
 /** The states as a strip, and each change with its cause. */
 function Timeline({ timeline, now }: { timeline: readonly StateChange[]; now: number }) {
-  const first = timeline[0]?.at ?? now;
-  const all = Math.max(1, now - first);
   return (
     <div class="inside">
-      <div class="strip" aria-hidden="true">
-        {timeline.map(({ at, state }, place) => (
-          <i
-            key={at}
-            class={STATE_TONES[state]}
-            style={{ width: `${(((timeline[place + 1]?.at ?? now) - at) / all) * 100}%` }}
-          />
-        ))}
-      </div>
+      <StateStrip timeline={timeline} now={now} tones={STATE_TONES} />
       <ol class="events">
         {timeline.toReversed().map(({ at, state, cause }) => (
           <li key={at}>

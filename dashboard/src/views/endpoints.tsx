@@ -77,7 +77,7 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       cell: ({ kvUsage }) => (
         <>
           {percent(kvUsage)}
-          {kvUsage !== null && <Bar of={kvUsage} />}
+          {kvUsage !== null && <Bar of={kvUsage} isLimit />}
         </>
       ),
     },
@@ -91,7 +91,7 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       cell: ({ share }) => (
         <>
           {percent(share)}
-          {share !== null && <Bar of={Math.min(share, 0.999)} />}
+          {share !== null && <Bar of={share} />}
         </>
       ),
     },

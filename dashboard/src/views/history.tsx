@@ -2,7 +2,7 @@ import type { FeedKind } from "../../../src/wires/admin/feed/feed.ts";
 import type { HistoryFeed, HistoryFigure } from "../../../src/wires/admin/feed/history.ts";
 import type { EventEntry } from "../../../src/wires/admin/feed/overview.ts";
 import { useAsked } from "../feed/ask.ts";
-import { count, figure, percent, span } from "../format.ts";
+import { count, percent, perSecond, span } from "../format.ts";
 import { TimePlot } from "../plots/time-plot.tsx";
 
 const TITLES: Readonly<Record<HistoryFigure, string>> = {
@@ -23,7 +23,7 @@ const OF_DISPATCH: readonly HistoryFigure[] = ["backlog", "budget", "requests"];
 const OF_ROUTING = (Object.keys(TITLES) as HistoryFigure[]).filter((name) => name !== "backlog" && name !== "budget");
 
 const SAY: Readonly<Record<HistoryFeed["unit"], (value: number | null | undefined) => string>> = {
-  "1/s": (value) => (value == null ? "–" : `${figure(value)}/s`),
+  "1/s": perSecond,
   ms: span,
   share: percent,
   count,

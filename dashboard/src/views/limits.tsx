@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useAsked } from "../feed/ask.ts";
 import { count, percent } from "../format.ts";
-import { Bar, Empty, Panel } from "../parts/basics.tsx";
+import { Bar, Cut, Empty, Panel } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 
 const EVERY_MS = 2_000;
@@ -47,11 +47,7 @@ const COLUMNS: readonly Column<Counter>[] = [
   {
     name: "key or model",
     isHead: true,
-    cell: ({ counter }) => (
-      <span class="cut" title={counter}>
-        {counter}
-      </span>
-    ),
+    cell: ({ counter }) => <Cut text={counter} />,
   },
   { name: "requests per minute", numeric: true, cell: ({ requests }) => usedOf(requests) },
   { name: "tokens per minute", numeric: true, cell: ({ tokens }) => usedOf(tokens) },
@@ -61,7 +57,7 @@ const COLUMNS: readonly Column<Counter>[] = [
     cell: (counter) => (
       <>
         {percent(shareOf(counter))}
-        <Bar of={shareOf(counter)} />
+        <Bar of={shareOf(counter)} isLimit />
       </>
     ),
   },

@@ -1,12 +1,14 @@
 import type { ComponentChildren } from "preact";
 import type { ErrorCause, EventEntry, FigureName, Outcome, Totals } from "../../../src/wires/admin/feed/overview.ts";
+import { endpointCounts } from "../feed/series.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore } from "../feed/use-store.ts";
-import { count, counted, figure, percent, span } from "../format.ts";
+import { count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
 import { Badge, Empty, Moment, Panel, Segments, type TileProps, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { toneOf } from "../plots/event-tone.ts";
-import { TimePlot, type TimePlotProps } from "../plots/time-plot.tsx";
+import { type FigureLine, FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
+import type { TimePlotProps } from "../plots/time-plot.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { HistoryPlots } from "./history.tsx";
 
@@ -80,13 +82,12 @@ export function OverviewView() {
 }
 
 function routingTiles({ minute, series }: Store): TileProps[] {
-  const perSecond = minute?.requestsPerSecond;
-  const sum = (names: readonly Outcome[]): number => names.reduce((total, name) => total + (perSecond?.[name] ?? 0), 0);
+  const rates = minute?.requestsPerSecond;
+  const sum = (names: readonly Outcome[]): number => names.reduce((total, name) => total + (rates?.[name] ?? 0), 0);
   const [all, wrong] = [sum(NAMES), sum(NAMES.filter((name) => OUTCOMES[name].isError))];
   const share = all === 0 ? null : wrong / all;
-  const up = series.latest("endpoints.up");
-  const known =
-    up === null ? null : up + (series.latest("endpoints.down") ?? 0) + (series.latest("endpoints.blind") ?? 0);
+  const counts = endpointCounts(series);
+  const isAllUp = counts === undefined || counts.up === counts.all;
   // Streams without usage are no tokens of 0: nobody counted them.
   const usage = minute && minute.outputTokensPerSecond + minute.promptTokensPerSecond > 0 ? minute : undefined;
   const saturation = series.latest("saturation");
@@ -94,9 +95,9 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   const quantiles = (of: { p50: number | null; p99: number | null } | undefined): string =>
     `p50 ${span(of?.p50)} · p99 ${span(of?.p99)}`;
   return [
-    { name: "Requests", value: minute === undefined ? "–" : `${figure(all)}/s`, also: "ended in the last minute" },
+    { name: "Requests", value: perSecond(minute && all), also: "ended in the last minute" },
     {
-      ...{ name: "Errors", value: percent(share), also: `${figure(wrong)}/s` },
+      ...{ name: "Errors", value: percent(share), also: perSecond(wrong) },
       tone: share !== null && share >= 0.01 ? "bad" : "plain",
       title: "refused, server error, interrupted or failed, as a share of the requests that ended in the last minute",
     },
@@ -108,8 +109,8 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     },
     { name: "Duration p90", value: span(minute?.durationMs.p90), also: quantiles(minute?.durationMs) },
     {
-      ...{ name: "Output tokens", value: usage ? `${figure(usage.outputTokensPerSecond)}/s` : "–" },
-      also: usage ? `prompt ${figure(usage.promptTokensPerSecond)}/s` : "no usage reported",
+      ...{ name: "Output tokens", value: perSecond(usage?.outputTokensPerSecond) },
+      also: usage ? `prompt ${perSecond(usage.promptTokensPerSecond)}` : "no usage reported",
       title: "of answers with usage; streams have it if clients ask for it",
     },
     {
@@ -127,14 +128,9 @@ function routingTiles({ minute, series }: Store): TileProps[] {
       also: waiting === null ? "requests" : `${count(waiting)} waiting`,
     },
     {
-      ...{ name: "Endpoints up", value: known === null ? "–" : `${count(up)} of ${count(known)}` },
-      also:
-        known !== null && up !== known ? (
-          <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a>
-        ) : (
-          "all"
-        ),
-      tone: known !== null && up !== known ? "bad" : "plain",
+      ...{ name: "Endpoints up", value: counts === undefined ? "–" : `${count(counts.up)} of ${count(counts.all)}` },
+      also: isAllUp ? "all" : <a href={linkTo("endpoints", "", { state: "not-up" })}>show the others</a>,
+      tone: isAllUp ? "plain" : "bad",
     },
   ];
 }
@@ -146,14 +142,14 @@ function dispatchTiles({ series }: Store): TileProps[] {
   return [
     { name: "Backlog", value: count(series.latest("backlog")), also: "messages in all queues" },
     { name: "In flight", value: count(series.latest("inFlight")), also: `of N ${figure(series.latest("budget.N"))}` },
-    { name: "Succeeded", value: `${figure(minuteOf("messages.success"))}/s`, also: "in the last minute" },
+    { name: "Succeeded", value: perSecond(minuteOf("messages.success")), also: "in the last minute" },
     {
       name: "Retried",
-      value: `${figure(minuteOf("messages.retried"))}/s`,
-      also: `failed ${figure(minuteOf("messages.failed"))}/s`,
+      value: perSecond(minuteOf("messages.retried")),
+      also: `failed ${perSecond(minuteOf("messages.failed"))}`,
     },
-    { name: "Oldest message", value: seconds(series.latest("oldest")) },
-    { name: "Time left", value: seconds(series.latest("eta")), also: "at the present rate" },
+    { name: "Oldest message", value: spanOfSeconds(series.latest("oldest")) },
+    { name: "Time left", value: spanOfSeconds(series.latest("eta")), also: "at the present rate" },
     {
       ...{ name: "Gate", value: gate === null ? "–" : gate === 1 ? "open" : "closed" },
       tone: gate === 0 ? "warn" : "plain",
@@ -162,22 +158,13 @@ function dispatchTiles({ series }: Store): TileProps[] {
   ];
 }
 
-const seconds = (value: number | null): string => span(value === null ? null : value * 1000);
-
-interface PlotRow extends Pick<TimePlotProps, "title" | "say"> {
-  readonly lines: readonly (readonly [FigureName, string, number])[];
-  readonly top?: number;
-  /** Lines without any value in the window are left out. */
+interface PlotRow extends Pick<TimePlotProps, "title" | "say" | "top"> {
+  readonly lines: readonly FigureLine[];
+  /** Lines after the first one are left out while they are empty or 0. */
   readonly sparse?: boolean;
+  /** The plot is left out while it is empty. */
+  readonly optional?: boolean;
 }
-
-const perSecond = (value: number | null | undefined): string => (value == null ? "–" : `${figure(value)}/s`);
-const THREE = (of: "ttft" | "duration" | "queued" | "latency") =>
-  [
-    [`${of}.p50`, "p50", 0],
-    [`${of}.p90`, "p90", 4],
-    [`${of}.p99`, "p99", 1],
-  ] as const;
 
 const PLOTS: readonly PlotRow[] = [
   {
@@ -186,8 +173,8 @@ const PLOTS: readonly PlotRow[] = [
     lines: NAMES.map((name) => [`requests.${name}`, OUTCOMES[name].text, OUTCOMES[name].colour] as const),
     sparse: true,
   },
-  { title: "TTFT", say: span, lines: THREE("ttft") },
-  { title: "Duration", say: span, lines: THREE("duration") },
+  { title: "TTFT", say: span, lines: quantileLines("ttft") },
+  { title: "Duration", say: span, lines: quantileLines("duration") },
   {
     ...{ title: "Tokens", say: perSecond },
     lines: [
@@ -211,7 +198,7 @@ const PLOTS: readonly PlotRow[] = [
       ["waiting", "waiting", 1],
     ],
   },
-  { title: "Wait in flow control", say: span, lines: THREE("queued"), sparse: true },
+  { title: "Wait in flow control", say: span, lines: quantileLines("queued"), sparse: true, optional: true },
   {
     ...{ title: "Messages", say: perSecond, sparse: true },
     lines: [
@@ -230,37 +217,29 @@ const PLOTS: readonly PlotRow[] = [
       ["budget.B", "baseline B", 1],
     ],
   },
-  { title: "Latency of the gateway", say: span, lines: THREE("latency") },
+  { title: "Latency of the gateway", say: span, lines: quantileLines("latency") },
   { title: "CPU of this process", say: percent, top: 1, lines: [["cpu", "of one core", 0]] },
 ];
 
 function LivePlots({ store, window }: { store: Store; window: number }) {
-  const { series, events } = store;
+  const has = (name: FigureName, is: (value: number | null) => boolean): boolean =>
+    store.series.values(name)?.some(is) === true;
   return (
     <div class="grid">
-      {PLOTS.map(({ title, say, lines, top, sparse }) => {
-        const known = lines.flatMap(([name, label, colour], at) => {
-          const values = series.values(name);
-          if (values === undefined) return [];
-          const isSeen = values.some((value) => value !== null && value !== 0);
-          return sparse === true && at > 0 && !isSeen ? [] : [{ label, colour, values }];
-        });
-        if (known.length === 0) return null;
-        if (title === "Wait in flow control" && !known.some(({ values }) => values.some((value) => value !== null)))
-          return null;
-        return (
-          <TimePlot
-            key={title}
-            {...{ title, say, window, events, seconds: series.seconds, lines: known, version: series.version }}
-            {...(top === undefined ? {} : { top })}
-          />
+      {PLOTS.map(({ lines, sparse, optional, ...plot }) => {
+        const known = lines.filter(
+          ([name], at) =>
+            store.series.values(name) !== undefined &&
+            (sparse !== true || at === 0 || has(name, (value) => value !== null && value !== 0)),
         );
+        const isEmpty = !known.some(([name]) => optional !== true || has(name, (value) => value !== null));
+        return isEmpty ? null : <FigurePlot key={plot.title} {...plot} {...{ store, window }} lines={known} />;
       })}
     </div>
   );
 }
 
-const CAUSES: readonly Column<ErrorCause & { readonly share: number }>[] = [
+const CAUSES: readonly Column<ErrorCause>[] = [
   {
     ...{ name: "cause", isHead: true },
     cell: ({ cause, outcome }) => (
@@ -276,14 +255,12 @@ const CAUSES: readonly Column<ErrorCause & { readonly share: number }>[] = [
 
 function Errors({ store: { minute, quarter } }: { store: Store }) {
   const window = quarter ?? minute;
-  const errors = window?.errors ?? [];
-  const all = errors.reduce((sum, error) => sum + error.count, 0);
   return (
     <Panel title="Errors by cause" note={window === undefined ? "" : `the last ${span(window.seconds * 1000)}`}>
       <Table
         label="Errors by cause"
         columns={CAUSES}
-        rows={errors.map((error) => ({ ...error, share: error.count / all }))}
+        rows={window?.errors ?? []}
         keyOf={({ outcome, cause }) => `${outcome} ${cause}`}
         empty={<Empty what="No errors">Every request in this time got its answer.</Empty>}
       />

@@ -1,10 +1,10 @@
 import type { BandFeed, FlowControlFeed } from "../../../src/wires/admin/feed/queues.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
-import { bytes, count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Bar, Empty, Panel, Tiles } from "../parts/basics.tsx";
+import { bytes, count, counted, figure, percent, perSecond, span } from "../format.ts";
+import { Badge, Bar, Cut, Empty, Panel, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { TimePlot } from "../plots/time-plot.tsx";
+import { FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
 import { linkTo } from "../router.ts";
 import { DispatchQueues } from "./dispatch-queues.tsx";
 import { Limits } from "./limits.tsx";
@@ -39,9 +39,8 @@ export function QueuesView() {
 const loadOf = (used: number, most: number | null, say: (value: number) => string): string =>
   most === null ? say(used) : `${say(used)} of ${say(most)}`;
 
-function FlowControl({ queues, store: { series, events } }: { queues: FlowControlFeed; store: Store }) {
+function FlowControl({ queues, store }: { queues: FlowControlFeed; store: Store }) {
   const { saturation, expected, bands } = queues;
-  const waited = (name: "p50" | "p90" | "p99") => series.values(`queued.${name}`) ?? [];
   return (
     <>
       <Tiles
@@ -57,9 +56,9 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
             tone: saturation !== null && saturation >= 1 ? "bad" : "plain",
             title: "expected: with what was sent since the last scrape",
           },
-          { name: "Let go", value: `${figure(queues.leftPerSecond)}/s`, also: "in the last minute" },
+          { name: "Let go", value: perSecond(queues.leftPerSecond), also: "in the last minute" },
           {
-            ...{ name: "Refused", value: `${figure(queues.refusedPerSecond)}/s`, also: "in the last minute" },
+            ...{ name: "Refused", value: perSecond(queues.refusedPerSecond), also: "in the last minute" },
             tone: queues.refusedPerSecond > 0 ? "bad" : "plain",
           },
           ...Object.entries(queues.stages).map(([stage, value]) => ({
@@ -80,27 +79,21 @@ function FlowControl({ queues, store: { series, events } }: { queues: FlowContro
         />
       </Panel>
       <div class="grid">
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: figure }}
           title="Requests waiting"
-          seconds={series.seconds}
-          lines={[{ label: "waiting", colour: 1, values: series.values("waiting") ?? [] }]}
-          {...{ window: WINDOW, say: figure, events, version: series.version }}
+          lines={[["waiting", "waiting", 1]]}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: span }}
           title="Wait of the requests that left"
-          seconds={series.seconds}
-          lines={(["p50", "p90", "p99"] as const).map((name, at) => ({
-            label: name,
-            colour: [0, 4, 1][at]!,
-            values: waited(name),
-          }))}
-          {...{ window: WINDOW, say: span, events, version: series.version }}
+          lines={quantileLines("queued")}
         />
-        <TimePlot
+        <FigurePlot
+          {...{ store, window: WINDOW, say: percent }}
           title="Saturation"
-          seconds={series.seconds}
-          lines={[{ label: "saturation", colour: 0, values: series.values("saturation") ?? [] }]}
-          {...{ window: WINDOW, say: percent, events, version: series.version, top: 1 }}
+          top={1}
+          lines={[["saturation", "saturation", 0]]}
         />
       </div>
       <p>
@@ -125,40 +118,27 @@ const BANDS: readonly Column<BandFeed>[] = [
   { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },
 ];
 
-const FLOWS: readonly Column<BandFeed["flows"][number]>[] = [
+/** @param most requests of the longest flow */
+const flowColumns = (most: number): readonly Column<BandFeed["flows"][number]>[] => [
+  { name: "fairness ID", isHead: true, cell: ({ fairnessId }) => <Cut text={fairnessId} /> },
   {
-    name: "fairness ID",
-    isHead: true,
-    cell: ({ fairnessId }) => (
-      <span class="cut" title={fairnessId}>
-        {fairnessId}
-      </span>
+    ...{ name: "requests", numeric: true },
+    cell: ({ requests }) => (
+      <>
+        {count(requests)}
+        <Bar of={requests / most} />
+      </>
     ),
   },
-  { name: "requests", numeric: true, cell: ({ requests }) => count(requests) },
   { name: "head waits", numeric: true, cell: ({ headWaitMs }) => span(headWaitMs) },
 ];
 
 function Flows({ band }: { band: BandFeed }) {
-  const most = Math.max(...band.flows.map(({ requests }) => requests));
-  const columns = FLOWS.map((column) =>
-    column.name === "requests"
-      ? {
-          ...column,
-          cell: ({ requests }: BandFeed["flows"][number]) => (
-            <>
-              {count(requests)}
-              <Bar of={(requests / most) * 0.99} />
-            </>
-          ),
-        }
-      : column,
-  );
   return (
     <Table
       label={`Flows of band ${band.priority}`}
       caption={`The longest ${counted(band.flows.length, "flow")} of ${count(band.flowCount)}`}
-      columns={columns}
+      columns={flowColumns(Math.max(...band.flows.map(({ requests }) => requests)))}
       rows={band.flows}
       keyOf={({ fairnessId }) => fairnessId}
       empty=""

@@ -1,5 +1,6 @@
 import { SeededRandom } from "../../../src/base/clock/random.ts";
 import { VirtualClock } from "../../../src/base/clock/virtual.ts";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import { type PluginDescription, PluginInstances } from "../../../src/base/plugin/instances.ts";
 import type { PluginDefinition, PluginKind } from "../../../src/base/plugin/kinds.ts";
 import { PluginRegistry } from "../../../src/base/plugin/registry.ts";
@@ -114,9 +115,7 @@ function described({ name, type, parameters }: PluginRow): PluginDescription {
   try {
     given = JSON.parse(parameters.trim() === "" ? "{}" : parameters, withoutInfinity);
   } catch (error) {
-    throw new Error(
-      `the parameters of ${name} are not JSON: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw new Error(`the parameters of ${name} are not JSON: ${messageOf(error)}`);
   }
   const parsed = definition.parameters.safeParse(given);
   if (parsed.success) return { definition, name, parameters: parsed.data };

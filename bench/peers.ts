@@ -8,20 +8,19 @@
  *
  * The subjects: `sluice gateway` with all features off and with all features on (bench/peers/features.ts), nginx, haproxy,
  * sglang-router with its cache-aware policy, and Envoy with `sluice epp`. Where SLUICE_REFERENCE_PICKER names a binary of the
- * reference's picker, Envoy also runs with that. A subject that this machine lacks is a printed line; `node
- * scripts/test-parts.ts bench` installs them. With `--against`, this
- * checkout runs side by side with another one, and nothing else.
+ * reference's picker, Envoy also runs with that. A subject that this machine lacks is a printed line; `node scripts/test-parts.ts
+ * bench` installs them. With `--against`, this checkout runs side by side with another one, and nothing else.
  *
  * Each round starts every subject anew on core 0; client and servers (bench/proxy-load, in C) share core 1. Per case, a closed
- * loop finds the requests per second of CPU time. Then requests arrive at random at `--share` of the rate of that loop. One arrival in eight
- * goes straight to a server: the added latency is the difference of the two distributions. That of a stream is the time to its
- * first byte; its chunks come every 2 ms. CPU time is that of all processes of a subject, from /proc. Figures are medians of
- * the rounds with ranges; `x bare` is the ratio to the gateway with all features off. `others` is what programs outside of the benchmark used
- * meanwhile, in cores: with more than 0.2, the case is measured again, and does not count if that does not help. MiB are resident after the closed
- * loop of 64 connections.
+ * loop finds the requests per second of CPU time. Then requests arrive at random at `--share` of the rate of that loop. One arrival
+ * in eight goes straight to a server: the added latency is the difference of the two distributions. That of a stream is the time to
+ * its first byte; its chunks come every 2 ms. CPU time is that of all processes of a subject, from /proc. Figures are medians of the
+ * rounds with ranges; `x bare` is the ratio to the gateway with all features off. `others` is what programs outside of the benchmark
+ * used meanwhile, in cores: with more than 0.2, the case is measured again, and does not count if that does not help. MiB are
+ * resident after the closed loop of 64 connections.
  *
- * `--only` takes parts of names of subjects, with commas between them. `--keep` adds the cells to those of earlier runs in that file, so that a long comparison can be made in pieces. `--write` puts the
- * table between the marks in docs/features.md and README.md.
+ * `--only` takes parts of names of subjects, with commas between them. `--keep` adds the cells to those of earlier runs in that file,
+ * so that a long comparison can be made in pieces. `--write` puts the table between the marks in docs/features.md and README.md.
  *
  * Last, the gateways with all features on and off serve a client each at the same time on the same core, so that whatever else
  * happens on the machine slows both: all features may cost at most 1.25 times the CPU time. `--only features` does only that.

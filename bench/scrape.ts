@@ -6,8 +6,7 @@
  *
  * One child process serves the page on every loopback address; endpoints are 127.x.y.z on its port. CPU is this process's
  * own (user and system), so the server is not in it. The last columns say how much scraping delays a decision on the same thread.
- * Takes about 60 s. Ends with PASS or FAIL: a scrape at most 1.5 times
- * the bare fetch, 100 idle endpoints at most 0.05 core.
+ * Takes about 60 s. Ends with PASS or FAIL: a scrape at most 1.5 times the bare fetch, 100 idle endpoints at most 0.05 core.
  */
 import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";

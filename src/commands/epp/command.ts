@@ -1,5 +1,4 @@
 import type { Command } from "commander";
-import { keepHeapSmall } from "../../base/process/garbage.ts";
 import { command } from "../common/command.ts";
 import { eppHelp, parseEppFlags } from "./epp-flags.ts";
 
@@ -19,8 +18,6 @@ export function eppCommand(): Command {
         process.stdout.write(eppHelp());
         return;
       }
-      // The modules that load now would make the heap large.
-      keepHeapSmall();
       const { runEpp } = await import("./start.ts");
       process.exitCode = await runEpp(options);
     });

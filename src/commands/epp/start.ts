@@ -8,7 +8,7 @@ import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
-import { keepHeapSmall } from "../../base/process/garbage.ts";
+import { collectGarbageRarely, limitYoungGeneration } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
@@ -219,9 +219,9 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     stops.push(startMetrics(core, metrics));
     const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
-    keepHeapSmall();
+    limitYoungGeneration();
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
-    keepHeapSmall();
+    limitYoungGeneration();
     const unready = (): string | undefined => readiness.unready();
     const views = viewsOf(core, unready);
     const { prometheus } = settings;
@@ -326,7 +326,8 @@ function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, c
 
 /** Runs the picker until a signal; returns the exit status. */
 export async function runEpp(settings: EppSettings): Promise<number> {
-  keepHeapSmall();
+  collectGarbageRarely();
+  limitYoungGeneration();
   const log = createLogger({ name: "sluice", ...settings.logging });
   const starting = startEpp(settings, log);
   const ended = untilSignal(starting, log);

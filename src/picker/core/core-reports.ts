@@ -4,6 +4,7 @@ import type { Metrics } from "../../base/telemetry/names.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { BudgetWatch } from "../exchange/budget-watch.ts";
 import type { ByteBudget } from "../exchange/byte-budget.ts";
+import { missingReason } from "../scheduling/unprepared.ts";
 
 /** Ends bodies that stall while memory is short, and logs it. Logs a budget that does not move. @param limited for lines by clients */
 export function watchBudget(budget: ByteBudget, clock: Clock, log: Logger, limited: RateLimitedLog): void {
@@ -33,5 +34,21 @@ export function showBudget(metrics: Metrics, budget: ByteBudget): () => void {
     main.set(budget.mainUsed);
     small.set(budget.reserveUsed);
     paused.set(budget.paused);
+  };
+}
+
+/** Returns a function that counts and logs a producer which prepared nothing for a request. */
+export function reportUnprepared(
+  metrics: Metrics,
+  log: RateLimitedLog,
+): (producer: { readonly name: string; readonly type: string }, error: unknown) => void {
+  return ({ name, type }, error) => {
+    metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
+    log.log(
+      "error",
+      `prepare ${name}`,
+      { err: error, plugin: name },
+      "a producer prepared nothing for a request; the request continued without its data",
+    );
   };
 }

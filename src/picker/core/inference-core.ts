@@ -29,19 +29,16 @@ import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
-import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import { missingReason } from "../scheduling/unprepared.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
-import { showBudget, watchBudget } from "./core-reports.ts";
+import { reportUnprepared, showBudget, watchBudget } from "./core-reports.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
-import { KvEventMetrics } from "./kv-event-metrics.ts";
-import { countMedia } from "./media-metrics.ts";
 import { ModelQueueing } from "./model-queueing.ts";
-import { showPrograms } from "./program-metrics.ts";
+import { PluginSeries } from "./plugin-series.ts";
+import { type PluginState, stateOf } from "./plugin-state.ts";
 import { Queues } from "./queues.ts";
 import { watchPool } from "./watch/pool-watch.ts";
 import { TrafficWatch } from "./watch/traffic-watch.ts";
@@ -78,7 +75,7 @@ export class InferenceCore {
   readonly #queueing: ModelQueueing;
   #closed = false;
   #tells = false;
-  readonly #kvEvents: KvEventMetrics;
+  readonly #series: PluginSeries;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
@@ -129,8 +126,8 @@ export class InferenceCore {
       hooks: schedulerHooks(this.metrics, this.#log, names, (share) => this.watch.prefixMatched(share)),
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
-    this.#kvEvents = new KvEventMetrics(this.registry);
-    this.#kvEvents.watch(this.#inForce.plan);
+    this.#series = new PluginSeries({ clock, registry: this.registry, metrics: this.metrics, fairness });
+    this.#series.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
@@ -164,13 +161,8 @@ export class InferenceCore {
     const refreshBudget = showBudget(this.metrics, this.budget);
     this.registry.onRender(() => {
       this.#queues.show();
-      showPrograms(this.metrics, this.#inForce.instances.list(), fairness, clock.now());
-      countMedia(this.metrics, this.#inForce.instances.list());
       refreshBudget();
-      this.metrics.prefixIndexerSize.clear();
-      for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
-        this.metrics.prefixIndexerSize.with(name, type).set(size);
-      this.#kvEvents.show(this.#scheduler.plan);
+      this.#series.show(this.#inForce.instances.list(), this.#scheduler.plan);
     });
     this.#services = {
       clock,
@@ -184,7 +176,14 @@ export class InferenceCore {
         models: this.models,
         scheduler: this.#scheduler,
         bytesPerToken: this.bytesPerToken,
-        preparation: options.prepares === false ? undefined : this.#preparation(),
+        preparation:
+          options.prepares === false
+            ? undefined
+            : new Preparation({
+                clock,
+                preparers: () => this.#scheduler.preparers,
+                onFailed: reportUnprepared(this.metrics, this.#log),
+              }),
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
           this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
@@ -211,22 +210,6 @@ export class InferenceCore {
           "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
         ),
     };
-  }
-
-  #preparation(): Preparation {
-    return new Preparation({
-      clock: this.clock,
-      preparers: () => this.#scheduler.preparers,
-      onFailed: ({ name, type }, error) => {
-        this.metrics.preparationsMissedTotal.with(type, name, missingReason(error)).inc();
-        this.#log.log(
-          "error",
-          `prepare ${name}`,
-          { err: error, plugin: name },
-          "a producer prepared nothing for a request; the request continued without its data",
-        );
-      },
-    });
   }
 
   /** Begins to scrape. */
@@ -266,10 +249,7 @@ export class InferenceCore {
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
   pluginStates(): readonly PluginState[] {
-    return [...this.#inForce.instances.list()].map(({ name, type, instance }) => {
-      const { debugState } = instance as { debugState?: () => unknown };
-      return { name, type, ...(debugState === undefined ? {} : { state: () => debugState.call(instance) }) };
-    });
+    return [...this.#inForce.instances.list()].map(stateOf);
   }
 
   /** Returns the saturation of the pool by the detector in force (scheduling 5.3). Throws the detector's error. */
@@ -337,7 +317,7 @@ export class InferenceCore {
     this.#inForce = next;
     this.#configured = { config, since: this.clock.wall() };
     this.#scheduler.usePlan(next.plan);
-    this.#kvEvents.watch(next.plan);
+    this.#series.watch(next.plan);
     this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
@@ -405,11 +385,4 @@ export class InferenceCore {
       throw error;
     }
   }
-}
-
-/** A plugin in force. `state` exists when the plugin can report its state, and may throw. */
-export interface PluginState {
-  readonly name: string;
-  readonly type: string;
-  readonly state?: () => unknown;
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineDataSource, defineExtractor } from "../../base/plugin/define.ts";
 import { ExpositionReader, type ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
-import { insecure, interval, path, port, scheme, shortInterval } from "./page-parameters.ts";
+import { insecure, interval, NO_TLS_FILES, notesOf, path, port, scheme } from "./page-parameters.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { SideReader } from "./side-pages.ts";
 
@@ -26,17 +26,8 @@ export const dcgmDataSource = defineDataSource({
       .describe("The exporter runs on the node (a DaemonSet); false = in the pod of the endpoint."),
     interval: interval(),
   }),
-  notes: ({ interval, scheme, insecureSkipVerify }) => [
-    ...shortInterval(interval),
-    ...(scheme === "http" && !insecureSkipVerify
-      ? ["without effect over http: insecureSkipVerify; write scheme: https if the pages are served over TLS"]
-      : []),
-  ],
-  create: ({ interval, ...settings }) => ({
-    ...settings,
-    ...{ caCertPath: "", clientCertPath: "", clientKeyPath: "" },
-    interval: interval || undefined,
-  }),
+  notes: (settings) => notesOf({ ...settings, ...NO_TLS_FILES }),
+  create: ({ interval, ...settings }) => ({ ...settings, ...NO_TLS_FILES, interval: interval || undefined }),
 });
 
 /** The attribute that the extractor writes (scheduling 1.8). */

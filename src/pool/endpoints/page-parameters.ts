@@ -5,7 +5,8 @@ import { MIN_INTERVAL } from "./cadence.ts";
 /** A path on one line of an HTTP request. */
 const PATH = /^\/[!-~]{0,2047}$/;
 
-/** Parameters that sources of pages share (scheduling 1.8). */
+// Parameters that sources of pages share (scheduling 1.8).
+
 export function scheme(standard: "http" | "https") {
   return z.enum(["http", "https"], { error: "scheme must be http or https" }).default(standard);
 }
@@ -36,7 +37,7 @@ export function interval() {
     );
 }
 
-/** The files of TLS. `tlsPairs` checks them. */
+/** The files of TLS. `checkPair` checks them. */
 export const TLS_FILES = {
   caCertPath: file("caCertPath").describe(
     "PEM file with the authorities that servers' certificates are checked against; empty = the system's.",
@@ -44,6 +45,9 @@ export const TLS_FILES = {
   clientCertPath: file("clientCertPath").describe("PEM file with the certificate that is shown to servers."),
   clientKeyPath: file("clientKeyPath").describe("PEM file with the private key of that certificate."),
 } as const;
+
+/** For sources without files of TLS. */
+export const NO_TLS_FILES = { caCertPath: "", clientCertPath: "", clientKeyPath: "" } as const;
 
 function file(name: string) {
   return z.string(`${name} must be the path of a file`).default("");
@@ -91,7 +95,7 @@ export function notesOf(settings: TlsSettings, insecureStandard = true): readonl
 }
 
 /** @param interval milliseconds */
-export function shortInterval(interval: number | undefined): readonly string[] {
+function shortInterval(interval: number | undefined): readonly string[] {
   if (!interval || interval >= MIN_INTERVAL) return [];
   return [`interval ${interval}ms is raised to ${MIN_INTERVAL}ms, the minimum`];
 }

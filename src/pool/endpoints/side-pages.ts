@@ -53,11 +53,8 @@ export interface SidePagesOptions {
   readonly fetch?: (endpoint: PoolEndpoint, done: (result: ScrapeResult) => void) => RunningScrape;
 }
 
-/**
- * `waiting`: in the wheel until its next fetch. `queued`: waits for a place. `fetching`: under way, its timeout is in the wheel.
- * `gone`: the endpoint has left.
- */
-type Phase = "waiting" | "queued" | "fetching" | "gone";
+/** `waiting`: in the wheel until its next fetch. `queued`: waits for a place. `fetching`: under way, its timeout is in the wheel. */
+type Phase = "waiting" | "queued" | "fetching";
 
 /** One page of one endpoint. */
 class Target implements WheelEntry {
@@ -134,7 +131,6 @@ export class SidePages {
       this.#wheel.take(target);
       this.#queue.delete(target);
       if (target.phase === "fetching") this.#fetching--;
-      target.phase = "gone";
       target.running?.cancel();
       target.client.forget(endpoint);
       target.page.reader.forget(endpoint);

@@ -57,8 +57,8 @@ export class StreamRest {
  * Lets the fast event streams of a busy gateway rest: after a chunk, the answer of the model server is not read for a moment, and
  * what has come by then leaves in one write. A write costs more than all other work on a chunk (docs/adr/0038-rests-of-event-streams.md).
  *
- * A stream is fast when its chunk comes within the length of a rest, and behind a rest within half of that. The first chunk of a stream never waits, nor does any chunk of a
- * slower stream, nor any of a gateway with few streams.
+ * A stream is fast when its chunk comes within the length of a rest, and behind a rest within half of that. The first chunk of a
+ * stream never waits, nor does any chunk of a slower stream, nor any of a gateway with few streams.
  */
 export class StreamRests {
   /** Event streams under way. */

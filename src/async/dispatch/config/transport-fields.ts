@@ -151,15 +151,17 @@ const TLS_FIELDS = {
 } as const;
 const TLS_FILES = ["ca", "cert", "key"] as const;
 
+/** Stands for the REDIS_URL of a start, where a check of a file does not know it. */
+export const AT_START = Symbol("REDIS_URL at the start");
+
 /** @param fallback REDIS_URL of the environment, for a section without a url */
 export async function redisConnectionOf(
   entry: RedisEntry,
-  fallback: string | undefined,
+  fallback: string | typeof AT_START | undefined,
   document: ConfigDocument,
   findings: Findings,
 ): Promise<RedisConnection> {
-  const isLater = entry.url === undefined && fallback === "later";
-  const url = entry.url ?? (isLater ? undefined : fallback || undefined);
+  const url = entry.url ?? (fallback === AT_START ? undefined : fallback || undefined);
   const secure = url === undefined || checkUrl(url, entry.url === undefined, document, findings);
   const fieldOf = (which: (typeof TLS_FILES)[number]) => {
     const [usual, other] = TLS_FIELDS[which];
@@ -173,7 +175,8 @@ export async function redisConnectionOf(
     if (paths[which] !== undefined && !secure)
       findings.refuse(document, [fieldOf(which)], "needs TLS: use a rediss:// url");
   }
-  if (isLater) findings.warn(document, ["url"], "is missing: the start takes REDIS_URL of the environment");
+  if (url === undefined && fallback === AT_START)
+    findings.warn(document, ["url"], "is missing: the start takes REDIS_URL of the environment");
   else if (url === undefined)
     findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));

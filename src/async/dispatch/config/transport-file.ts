@@ -4,6 +4,7 @@ import { knownKeys } from "../../../base/document/validate.ts";
 import type { LeaseSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 import {
+  type AT_START,
   queueList,
   queueOf,
   type RedisEntry,
@@ -15,8 +16,8 @@ import {
 } from "./transport-fields.ts";
 
 export interface TransportContext {
-  /** The environment's REDIS_URL; "later" = the environment of the start will have it, or not. */
-  readonly redisUrl: string | "later" | undefined;
+  /** The environment's REDIS_URL; `AT_START` = the environment of the start will have it, or not. */
+  readonly redisUrl: string | typeof AT_START | undefined;
   /** False: gates of queues do not count, as with the reference's `--message-queue-impl=gcp-pubsub`. */
   readonly gated: boolean;
 }

@@ -28,6 +28,16 @@ const prefill = (name: string, ...at: Parameters<typeof place>) => ({
   labels: { [ROLE]: "prefill", ...place(...at) },
 });
 
+/** Runs the profile `before` first. The profile `answer` then has its choice as the peer, and is the one that the record shows. */
+const PREFILL_FIRST: PickScene["plugins"] = [
+  topologyExtractor,
+  alwaysDisaggPdDecider,
+  [
+    disaggProfileHandler,
+    { parameters: { profiles: { decode: "answer", prefill: "before" }, stageOrder: "prefill-first" } },
+  ],
+];
+
 function scene(prefillPlugins: readonly unknown[], endpoints: PickScene["endpoints"], more: object = {}) {
   return expectPick({
     plugins: [
@@ -130,16 +140,8 @@ describe("topology-affinity-scorer (scheduling 3.9)", () => {
       at("region", "topology.kubernetes.io/region"),
       at("none", ""),
     ];
-    // The prefill profile is the primary one of the record here: prefill-first runs it before decode, so it has no peer.
     const pick = expectPick({
-      plugins: [
-        topologyExtractor,
-        alwaysDisaggPdDecider,
-        [
-          disaggProfileHandler,
-          { parameters: { profiles: { decode: "answer", prefill: "before" }, stageOrder: "prefill-first" } },
-        ],
-      ],
+      plugins: PREFILL_FIRST,
       profiles: { before: [decodeFilter], answer: [prefillFilter, topologyAffinityScorer] },
       endpoints: [DECODE, ...endpoints],
       seed: 1,
@@ -161,14 +163,7 @@ describe("topology-affinity-scorer (scheduling 3.9)", () => {
 describe("topology-affinity-filter (scheduling 3.15)", () => {
   const kept = (minAffinity: string | undefined, ...endpoints: PickScene["endpoints"]) => {
     const pick = expectPick({
-      plugins: [
-        topologyExtractor,
-        alwaysDisaggPdDecider,
-        [
-          disaggProfileHandler,
-          { parameters: { profiles: { decode: "answer", prefill: "before" }, stageOrder: "prefill-first" } },
-        ],
-      ],
+      plugins: PREFILL_FIRST,
       profiles: {
         before: [decodeFilter],
         answer: [
@@ -197,14 +192,7 @@ describe("topology-affinity-filter (scheduling 3.15)", () => {
     expect(kept("region", none, prefill("unknown", ""))).toEqual(["none", "unknown"]);
     const unknown = { name: "decode", labels: { [ROLE]: "decode" } };
     const pick = expectPick({
-      plugins: [
-        topologyExtractor,
-        alwaysDisaggPdDecider,
-        [
-          disaggProfileHandler,
-          { parameters: { profiles: { decode: "answer", prefill: "before" }, stageOrder: "prefill-first" } },
-        ],
-      ],
+      plugins: PREFILL_FIRST,
       profiles: { before: [decodeFilter], answer: [prefillFilter, topologyAffinityFilter] },
       endpoints: [unknown, host, { name: "empty", labels: { [ROLE]: "prefill" } }],
       seed: 1,

@@ -241,7 +241,9 @@ describe("an access log through another configuration", () => {
         /has nothing to replay: 2 lines cannot be read, the first is line 1\. Give records/,
       ),
     });
-    await expect(replayRecorded([`${import.meta.dirname}/nowhere`], {})).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
+    await expect(replayRecorded([`${import.meta.dirname}/nowhere`], {})).rejects.toMatchObject({
+      code: "DOCUMENT_MISSING",
+    });
     await expect(replayRecorded(["/tmp"], {})).rejects.toMatchObject({ code: "DOCUMENT_UNREADABLE" });
   });
 

@@ -32,6 +32,8 @@ export interface PeersParts {
   readonly registry: EndpointRegistry;
   /** Undefined where the bytes per token are not learnt. */
   readonly bytesPerToken: BytesPerToken | undefined;
+  /** Called after the load of peers has changed: requests that wait may find room. */
+  onLoad?(): void;
 }
 
 /**
@@ -143,6 +145,7 @@ export class Peers implements PeerReceiver {
     this.#expire();
     const refusal = this.table.hear(read, now);
     if (refusal !== undefined) return this.#refuse(refusal);
+    this.#parts.onLoad?.();
     if (read.facts !== undefined) this.#facts.hear(read.facts, now);
     if (this.#expiry === undefined) this.#armExpiry();
   }
@@ -204,7 +207,7 @@ export class Peers implements PeerReceiver {
   }
 
   #expire(): void {
-    this.table.expire(this.#parts.clock.now());
+    if (this.table.expire(this.#parts.clock.now()) > 0) this.#parts.onLoad?.();
   }
 
   /** A pause of this process must not make its peers look silent: what waits in the sockets is read first. */

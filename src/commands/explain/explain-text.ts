@@ -68,7 +68,7 @@ function scoreTable({ candidates }: Explanation, strong: (text: string) => strin
 
 /** The load of each candidate at the time of the decision, and the age of its metrics. */
 function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: string) => string): string[] {
-  const shares = candidates.some(({ peers }) => peers !== null);
+  const shares = candidates.some(({ peers }) => peers !== undefined);
   const rows = columns([
     [
       ...["   address", "state", "waiting", "running", "KV", "in flight"],
@@ -79,7 +79,9 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
       ...[`${place}  ${hostPort}`, state, whole(waiting), whole(running)],
       kvUsage === null ? "?" : percent(kvUsage),
       String(inFlight),
-      ...(shares ? [String(peers?.inFlight ?? 0), peers === null || peers.inFlight === 0 ? "-" : span(peers.ageMs)] : []),
+      ...(shares
+        ? [String(peers?.inFlight ?? 0), peers === undefined || peers.inFlight === 0 ? "-" : span(peers.ageMs)]
+        : []),
       `${stale ? "* " : ""}${ageMs === null ? "never read" : span(ageMs)}`,
     ]),
   ]);

@@ -1,6 +1,7 @@
 import { counted, grouped, listed } from "../../base/document/words.ts";
 import { figureText, NO_FIGURE, wrapped } from "./figure-text.ts";
 import { flowBlocks, kindBlocks, medians } from "./group-tables.ts";
+import { pickersText } from "./picker-flags.ts";
 import { timeText } from "./progress.ts";
 import {
   anyFlowControl,
@@ -12,7 +13,6 @@ import {
   type Study,
   spread,
 } from "./result.ts";
-import { pickersText } from "./picker-flags.ts";
 import type { PlanSize } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
 import { crossTable, nameText, policyTable } from "./study-table.ts";

@@ -34,8 +34,8 @@ export interface ExplainedCandidate {
   readonly running: number | null;
   readonly kvUsage: number | null;
   readonly inFlight: number;
-  /** The part of other replicas of this picker, and how many milliseconds ago they said so; null where none share their load. */
-  readonly peers: { readonly inFlight: number; readonly ageMs: number } | null;
+  /** The part of other replicas of this picker, and how many milliseconds ago they said so; absent where none share their load. */
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number } | undefined;
   /** Milliseconds; null when it was never scraped. */
   readonly ageMs: number | null;
   /** Whether the worst known values replace its own. */
@@ -234,7 +234,7 @@ function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, 
     running: known(candidate.running),
     kvUsage: known(candidate.kvUsage),
     inFlight: candidate.inFlight,
-    peers: candidate.peers ?? null,
+    ...(candidate.peers === undefined ? {} : { peers: candidate.peers }),
     ageMs: known(candidate.ageMs),
     stale,
     // When a whole column is unknown, it has no worst value either.

@@ -19,7 +19,9 @@ const sender = {
   epoch: fc.maxSafeNat(),
   sequence: fc.maxSafeNat(),
 };
-const key = fc.string({ minLength: 1, maxLength: 60, unit: "grapheme" }).filter((text) => Buffer.byteLength(text) <= 262);
+const key = fc
+  .string({ minLength: 1, maxLength: 60, unit: "grapheme" })
+  .filter((text) => Buffer.byteLength(text) <= 262);
 const facts = fc.record({
   down: fc.array(fc.record({ key, forMs: fc.maxSafeNat() }), { maxLength: 5 }),
   bytesPerToken: fc.array(
@@ -74,15 +76,20 @@ describe("messages of peers", () => {
 
   it("that are cut off, longer or of the other kind are garbage", () => {
     fc.assert(
-      fc.property(loadMessage, placedMessage, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (a, b, at) => {
-        const [load, placed] = [encodeLoad(CLUSTER, a), encodePlaced({ ...b, placements: b.placements.slice(0, 1) })];
-        for (const [bytes, decode] of [[load, decodeLoad] as const, [placed, decodePlaced] as const]) {
-          expect(decode(CLUSTER, bytes.subarray(0, Math.floor(at * bytes.length)))).toBe("garbage");
-          expect(decode(CLUSTER, Buffer.concat([bytes, Buffer.of(0)]))).toBe("garbage");
-        }
-        expect(decodeLoad(CLUSTER, placed)).toBe("garbage");
-        expect(decodePlaced(CLUSTER, load)).toBe("garbage");
-      }),
+      fc.property(
+        loadMessage,
+        placedMessage,
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (a, b, at) => {
+          const [load, placed] = [encodeLoad(CLUSTER, a), encodePlaced({ ...b, placements: b.placements.slice(0, 1) })];
+          for (const [bytes, decode] of [[load, decodeLoad] as const, [placed, decodePlaced] as const]) {
+            expect(decode(CLUSTER, bytes.subarray(0, Math.floor(at * bytes.length)))).toBe("garbage");
+            expect(decode(CLUSTER, Buffer.concat([bytes, Buffer.of(0)]))).toBe("garbage");
+          }
+          expect(decodeLoad(CLUSTER, placed)).toBe("garbage");
+          expect(decodePlaced(CLUSTER, load)).toBe("garbage");
+        },
+      ),
     );
   });
 
@@ -128,7 +135,11 @@ describe("messages of peers", () => {
     const long = { model: "m".repeat(2000), bytesPerToken: 4 };
     const all = { down: [], bytesPerToken: [long, ...models], capacities: [] };
     const from = { id: "0123456789abcdef", epoch: 5, sequence: 1 };
-    const bytes = encodeLoad(CLUSTER, { ...from, loads: [{ ...loads[0]!, key: "k".repeat(263) }, ...loads], facts: all });
+    const bytes = encodeLoad(CLUSTER, {
+      ...from,
+      loads: [{ ...loads[0]!, key: "k".repeat(263) }, ...loads],
+      facts: all,
+    });
     const read = decodeLoad(CLUSTER, bytes) as LoadMessage;
     expect([read.loads.length, read.facts!.bytesPerToken.length]).toEqual([MAX_ENDPOINTS, MAX_MODELS]);
     expect(read.loads[0]).toMatchObject({ requests: 1e7, tokens: 1e12 });
@@ -139,9 +150,17 @@ describe("messages of peers", () => {
   it("of the log have room for the largest decision, and say when they are full", () => {
     const writer = new PlacedWriter(CLUSTER);
     const blocks = new Int32Array(3 * MAX_BLOCKS).fill(7);
-    const large = { key: "k".repeat(MAX_KEY_BYTES), space: 1, blockTokens: 64, count: blocks.length, low: blocks, high: blocks };
+    const large = {
+      key: "k".repeat(MAX_KEY_BYTES),
+      space: 1,
+      blockTokens: 64,
+      count: blocks.length,
+      low: blocks,
+      high: blocks,
+    };
     let decisions = 0;
-    for (; writer.hasRoomFor(large.count); decisions++) writer.add({ id: "0123456789abcdef", epoch: 5, sequence: 1 }, large);
+    for (; writer.hasRoomFor(large.count); decisions++)
+      writer.add({ id: "0123456789abcdef", epoch: 5, sequence: 1 }, large);
     expect(decisions).toBeGreaterThan(1);
     const message = writer.take();
     expect(message.length).toBeLessThanOrEqual(MAX_PLACED_BYTES);

@@ -80,7 +80,14 @@ export class TestReplica {
   constructor(
     store: FakeStore,
     clock: Clock,
-    { seed = 1, endpoints = 3, cluster = "pool", secret = "", log = silentLogger, random = new SeededRandom(seed) }: {
+    {
+      seed = 1,
+      endpoints = 3,
+      cluster = "pool",
+      secret = "",
+      log = silentLogger,
+      random = new SeededRandom(seed),
+    }: {
       seed?: number;
       endpoints?: number;
       cluster?: string;

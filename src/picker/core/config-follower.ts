@@ -11,7 +11,7 @@ import { configFingerprint } from "../config/fingerprint.ts";
 import { MAX_CONFIG_BYTES } from "./config-source.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { sameDataLayer } from "./metrics-settings.ts";
-import { lineDifference } from "./watch/process-events.ts";
+import { lineDifference } from "./watch/line-difference.ts";
 import type { TrafficWatch } from "./watch/traffic-watch.ts";
 
 export interface ConfigFollowerOptions {

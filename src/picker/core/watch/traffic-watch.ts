@@ -8,7 +8,8 @@ import type { EndedExchange } from "../../exchange/exchange-metrics.ts";
 import type { ExchangeObserver, ObservedDecision } from "../../exchange/exchange-observer.ts";
 import { EndpointWatch } from "./endpoint-watch.ts";
 import { Journeys } from "./journeys.ts";
-import { type ProcessEventKind, ReloadLog } from "./process-events.ts";
+import type { ProcessEventKind } from "./process-events.ts";
+import { ReloadLog } from "./reload-log.ts";
 import { outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./traffic-outcome.ts";
 
 /** Seconds of the ring: 15 minutes. */

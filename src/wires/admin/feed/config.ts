@@ -56,4 +56,4 @@ export interface PickerConfigFeed {
   readonly flowControl: boolean;
 }
 
-export type Reload = import("../../../picker/core/watch/process-events.ts").FileReload;
+export type Reload = import("../../../picker/core/watch/reload-log.ts").FileReload;

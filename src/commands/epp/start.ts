@@ -217,7 +217,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     stops.push(showSaturation(core, settings.poolName));
     stops.push(showExtProc(core, extProc, notices));
     stops.push(startMetrics(core, metrics));
-    const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
+    const read = async (text: string) => withSaturationEnvironment(await checkedConfig(settings, log, text), env, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     limitYoungGeneration();
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });

@@ -36,8 +36,7 @@ export function parseConfigDocument(text: string, flag: string): ConfigDocument 
 /** The value of `key` as a document of its own, with positions in the file around it. */
 export function sectionOf(document: ConfigDocument, key: string): ConfigDocument {
   return {
-    file: document.file,
-    folder: document.folder,
+    ...document,
     value: (document.value as Readonly<Record<string, unknown>>)[key],
     positionOf: (path) => document.positionOf([key, ...path]),
   };

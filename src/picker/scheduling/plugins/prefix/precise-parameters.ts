@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { parseDuration } from "../../../../base/document/duration.ts";
 import { parseQuantity } from "../../../../base/document/quantity.ts";
-import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import { messageOf } from "../../../../base/inference/errors.ts";
+import { parseLabelSelector } from "../../../../base/inference/label-selector.ts";
 import type { FeedSettings } from "../../../kv-events/event-feed.ts";
 import { MAX_NAMED_TIERS } from "../../../kv-events/tiers.ts";
-import { labelOf } from "../labels.ts";
 
 /** The most pairs of block and endpoint, whatever the configuration says: 640 MiB at 40 bytes a pair. */
 export const MOST_PAIRS = 2 ** 24;
@@ -115,8 +115,12 @@ const kvEventsConfig = z
         podLabelSelector: z
           .string()
           .default("")
-          .refine((text) => text === "" || selectorOf(text) !== undefined, {
-            message: 'must be labels and values, such as "app=vllm,tier=gpu"',
+          .superRefine((text, context) => {
+            try {
+              if (text !== "") parseLabelSelector(text);
+            } catch (error) {
+              context.addIssue({ code: "custom", message: messageOf(error) });
+            }
           }),
         podNamespace: z.string().default(""),
         socketPort: port.default(5557),
@@ -205,7 +209,7 @@ export function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSetting
     socketPort = 5557,
     replaySocketPort = 0,
   } = podDiscoveryConfig ?? {};
-  const selects = podLabelSelector === "" ? undefined : selectorOf(podLabelSelector);
+  const selects = podLabelSelector === "" ? undefined : parseLabelSelector(podLabelSelector);
   return {
     topicFilter,
     bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
@@ -218,12 +222,4 @@ export function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSetting
         }
       : undefined,
   };
-}
-
-/** Reads `key=value,key!=value`; undefined = it is something else. @returns whether labels meet all conditions */
-function selectorOf(text: string): ((labels: Endpoint["labels"]) => boolean) | undefined {
-  const matches = text.split(",").map((part) => /^\s*([\w./-]+)\s*(==?|!=)\s*([\w.-]*)\s*$/.exec(part));
-  if (matches.includes(null)) return undefined;
-  const conditions = matches.map((match) => ({ key: match![1]!, value: match![3]!, equal: match![2] !== "!=" }));
-  return (labels) => conditions.every(({ key, value, equal }) => (labelOf(labels, key) === value) === equal);
 }

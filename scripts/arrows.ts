@@ -169,7 +169,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/decisions": ["picker/scheduling", "base/document", "base/plugin"],
   "picker/scheduling": ["picker/kv-events", "picker/prefix", "base/document", "base/plugin"],
   "picker/kv-events": ["picker/prefix", "base/plugin"],
-  "picker/tokenizers": ["picker/scheduling", "base/plugin"],
+  "picker/tokenizers": ["picker/scheduling", "base/document", "base/plugin"],
   "picker/prefix": [],
   // async
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],

@@ -1,3 +1,4 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { RequestUnusable } from "./unusable.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -116,8 +117,4 @@ export function templateTools(tools: unknown): Json[] | undefined {
     const { name, description = null, parameters = null, ...more } = made as Json;
     return { type, function: { name, description, parameters, ...more }, ...others };
   });
-}
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

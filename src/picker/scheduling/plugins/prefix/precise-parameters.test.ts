@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { feedSettings, preciseParameters } from "./precise-parameters.ts";
 
 const schema = z.strictObject(preciseParameters);
@@ -15,8 +16,8 @@ describe("podLabelSelector (scheduling 3.14)", () => {
   ])("%j selects an endpoint of its namespace: %s", (selector, expected) => {
     const { selects } = feedSettings(withSelector(selector).data!).perEndpoint!;
     const labels = { app: "vllm", tier: "gold" };
-    expect(selects({ labels, namespace: "llm" })).toBe(expected);
-    expect(selects({ labels, namespace: "other" })).toBe(false);
+    expect(selects({ labels, namespace: "llm" } as Endpoint)).toBe(expected);
+    expect(selects({ labels, namespace: "other" } as Endpoint)).toBe(false);
   });
 
   it("is refused with the requirement that is wrong", () => {

@@ -13,7 +13,16 @@ const noJsonSchema: Plugin = {
   name: "no JSON schemas",
   transform(code, id) {
     if (!/\/zod\/v4\/core\/(?:json-schema-processors|to-json-schema)\.js$/.test(id)) return undefined;
-    const names = [...code.matchAll(/^export (?:const|function) (\w+)/gm)].map(([, name]) => name);
+    const names: (string | undefined)[] = [];
+    new Visitor({
+      ExportNamedDeclaration({ declaration, specifiers }) {
+        if (declaration?.type === "FunctionDeclaration") names.push(declaration.id?.name);
+        if (declaration?.type === "VariableDeclaration")
+          for (const { id: variable } of declaration.declarations)
+            if (variable.type === "Identifier") names.push(variable.name);
+        for (const { exported } of specifiers) if (exported.type === "Identifier") names.push(exported.name);
+      },
+    }).visit(this.parse(code));
     return { code: names.map((name) => `export const ${name} = () => undefined;`).join("\n"), map: null };
   },
 };

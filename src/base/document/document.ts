@@ -37,7 +37,10 @@ export function formatPath(path: Path): string {
   return out;
 }
 
-/** A part of a document as a document of its own, whose places are those in the whole. */
+/**
+ * A part of a document as a document of its own, with the text and the places of the whole.
+ * @param at the way to the part; the value of a part that does not exist is null
+ */
 export function partOf(document: Document, at: Path): Document {
   let value = document.value;
   for (const step of at) value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[step];

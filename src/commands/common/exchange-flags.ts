@@ -66,6 +66,7 @@ export interface BodyOptions {
   readonly bodyStallWindow: string;
 }
 
+/** Adds the options of `BodyOptions` to a command. */
 export function withBodyOptions(command: Command): Command {
   return command
     .option("--body-budget <bytes>", HELP.budget, "256Mi")
@@ -129,6 +130,7 @@ export const EXPLAIN_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
+/** Reads the flags of `sluice epp` that explain decisions. */
 export function explainSettingsOf({ values }: GivenFlags<typeof EXPLAIN_FLAGS>): ExplainSettings {
   return { decisionHeader: values["decision-header"], fullRecordsEvery: values["full-records-every"] };
 }
@@ -139,6 +141,7 @@ export interface ExplainOptions {
   readonly fullRecordsEvery: string;
 }
 
+/** Adds the options of `ExplainOptions` to a command. */
 export function withExplainOptions(command: Command): Command {
   return command
     .option("--decision-header", HEADER_HELP, false)

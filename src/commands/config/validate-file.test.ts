@@ -72,7 +72,7 @@ describe("sluice validate of an endpoints file", () => {
     const { out, err, code } = await validate(file);
     expect([out, code]).toEqual(["", 1]);
     expect(err).toContain(`${file}:2:3: endpoints[0]: the key \`address\` is missing; is \`adress\` it?`);
-    expect(err).toContain(`${file}:3:29: endpoints[1].port: must be an integer from 1 to 65535, not 0`);
+    expect(err).toContain(`${file}:3:26: endpoints[1].port: must be an integer from 1 to 65535, not 0`);
     expect(err).toContain("DOCUMENT_INVALID");
   });
 

@@ -15,9 +15,10 @@ describe("podLabelSelector (scheduling 3.14)", () => {
     ["app==sglang", false],
   ])("%j selects an endpoint of its namespace: %s", (selector, expected) => {
     const { selects } = feedSettings(withSelector(selector).data!).perEndpoint!;
-    const labels = { app: "vllm", tier: "gold" };
-    expect(selects({ labels, namespace: "llm" } as Endpoint)).toBe(expected);
-    expect(selects({ labels, namespace: "other" } as Endpoint)).toBe(false);
+    const inNamespace = (namespace: string) =>
+      ({ labels: { app: "vllm", tier: "gold" }, namespace }) satisfies Partial<Endpoint> as unknown as Endpoint;
+    expect(selects(inNamespace("llm"))).toBe(expected);
+    expect(selects(inNamespace("other"))).toBe(false);
   });
 
   it("is refused with the requirement that is wrong", () => {

@@ -33,7 +33,7 @@ const parameters = z
     vllm: vllm
       .optional()
       .describe(
-        "Backend that asks a vLLM render server for real tokens: `url` (`http://localhost:8000`), `timeout` (`5s`) for text, `mmTimeout` (`30s`) for requests with images, films or sounds.",
+        "Backend that asks a vLLM render server for real tokens: `url` (`http://localhost:8000`), `timeout` (`5s`) for text, `mmTimeout` (`30s`) for requests with images, videos or sounds.",
       ),
     local: localTokenizers
       .optional()

@@ -53,7 +53,7 @@ function contentOf(content: unknown, format: ContentFormat): string | Json[] {
   const made = parts.map(partOf).filter((part) => part !== undefined);
   if (format === "openai") return made;
   // Where a template takes texts only, the model's own code in the engine decides where the placeholder of an image goes.
-  if (!made.every(isText)) throw new RequestUnusable("the chat template has no place for images, films and sounds");
+  if (!made.every(isText)) throw new RequestUnusable("the chat template has no place for images, videos and sounds");
   return made.map(({ text }) => text).join("\n");
 }
 

@@ -86,7 +86,7 @@ type Settings = z.output<typeof parameters>;
 
 /**
  * scheduling 3.11. Plugins that hash or count prompts read its values. Without a value, they use the bytes of the prompt, four
- * to a token. The backend `estimate` writes a value only for prompts with images or films: for other prompts it costs only the
+ * to a token. The backend `estimate` writes a value only for prompts with images or videos: for other prompts it costs only the
  * search for such parts.
  */
 export const tokenProducer = defineProducer({

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** A column of a table. */
@@ -79,18 +79,7 @@ export function Table<Row>(props: TableProps<Row>) {
             const more = below?.(row);
             return [
               <tr key={keyOf(row)} class={rowClass?.(row)} aria-rowindex={isLong ? first + at + 2 : undefined}>
-                {columns.map(({ name, numeric, isHead, className, cell }) => {
-                  const kind = [numeric === true ? "n" : "", className ?? ""].join(" ").trim() || undefined;
-                  return isHead === true ? (
-                    <th key={name} scope="row" class={kind}>
-                      {cell(row)}
-                    </th>
-                  ) : (
-                    <td key={name} class={kind}>
-                      {cell(row)}
-                    </td>
-                  );
-                })}
+                <Cells row={row} columns={columns} />
               </tr>,
               more !== undefined && (
                 <tr key={`${keyOf(row)} below`} class="below">
@@ -104,6 +93,33 @@ export function Table<Row>(props: TableProps<Row>) {
       </table>
     </div>
   );
+}
+
+interface CellsProps<Row> {
+  readonly row: Row;
+  readonly columns: readonly Column<Row>[];
+}
+
+/** The cells of a row. Those of the same object in the same columns are not drawn again. */
+class Cells<Row> extends Component<CellsProps<Row>> {
+  override shouldComponentUpdate({ row, columns }: CellsProps<Row>): boolean {
+    return row !== this.props.row || columns !== this.props.columns;
+  }
+
+  override render({ row, columns }: CellsProps<Row>) {
+    return columns.map(({ name, numeric, isHead, className, cell }) => {
+      const kind = [numeric === true ? "n" : "", className ?? ""].join(" ").trim() || undefined;
+      return isHead === true ? (
+        <th key={name} scope="row" class={kind}>
+          {cell(row)}
+        </th>
+      ) : (
+        <td key={name} class={kind}>
+          {cell(row)}
+        </td>
+      );
+    });
+  }
 }
 
 function Spacer({ height }: { height: number }) {

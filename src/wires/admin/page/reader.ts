@@ -184,10 +184,12 @@ export class Reader {
     this.#decision = decisions.newest();
     const ended = [];
     const running: number[] = [];
+    // Most of them still run at each look: only the row of one that has ended is made.
     for (const sequence of this.#running) {
-      const row = decisions.row(sequence);
-      if (row === undefined || row.journey.outcome === "lost") continue;
-      if (row.journey.outcome === "running") running.push(sequence);
+      const outcome = decisions.outcome(sequence);
+      if (outcome === undefined || outcome === "lost") continue;
+      const row = outcome === "running" ? undefined : decisions.row(sequence);
+      if (row === undefined) running.push(sequence);
       else ended.push(row);
     }
     for (const { sequence, journey } of rows) if (journey.outcome === "running") running.push(sequence);

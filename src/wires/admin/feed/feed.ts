@@ -121,7 +121,7 @@ export interface Tick {
 
 /** New decisions, and updates of those that ended, the oldest first. */
 export interface DecisionsBatch {
-  /** At most 25 a batch. A row with a known sequence replaces the former one. */
+  /** At most 10 new ones a batch. A row with a known sequence replaces the former one. */
   readonly rows: readonly DecisionRow[];
   /** Decisions that passed the filter since the last batch and were left out, because more passed than a batch holds. */
   readonly leftOut: number;

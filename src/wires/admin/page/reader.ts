@@ -6,8 +6,8 @@ import type { DecisionFilter, FeedSource } from "./source.ts";
 /** A reader may leave this many bytes or events unread. */
 const MAX_BYTES = 1 << 20;
 const MAX_EVENTS = 64;
-/** Decisions in one batch, and those of a reader that are watched until they end. */
-const BATCH = 25;
+/** Decisions in one batch, four times a second: more than anybody reads. Those of a reader that are watched until they end. */
+const BATCH = 10;
 const MAX_WATCHED = 200;
 /** Milliseconds after which a comment shows that the stream lives. */
 const ALIVE_MS = 10_000;

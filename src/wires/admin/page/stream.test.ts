@@ -189,19 +189,19 @@ it("samples decisions, counts those left out, and sends the end of a decision ag
   decide(60);
   await clock.advance(250);
   const [batch] = await drain(reader);
-  expect(batch!.data).toMatchObject({ leftOut: 35, passed: 60 });
+  expect(batch!.data).toMatchObject({ leftOut: 50, passed: 60 });
   expect((batch!.data["rows"] as DecisionRow[]).map(({ sequence }) => sequence)).toEqual(
-    Array.from({ length: 25 }, (_, n) => 36 + n),
+    Array.from({ length: 10 }, (_, n) => 51 + n),
   );
   // A request that runs for long costs nothing meanwhile.
   made.rows = 0;
   await clock.advance(60_000);
   expect([made.rows, await drain(reader)]).toEqual([0, []]);
-  ended.add(40);
+  ended.add(55);
   await clock.advance(250);
   expect(made.rows).toBe(1);
   const [update] = await drain(reader);
-  expect(update!.data).toEqual({ rows: [{ sequence: 40, journey: { outcome: "answered" } }], leftOut: 0, passed: 0 });
+  expect(update!.data).toEqual({ rows: [{ sequence: 55, journey: { outcome: "answered" } }], leftOut: 0, passed: 0 });
 });
 
 it("drops a reader that does not read, with a reason, and takes 32 at most", async () => {

@@ -141,8 +141,8 @@ function optionsOf(
         size: 22,
         font: "11px system-ui, sans-serif",
         ticks: { show: false },
-        // Below a minute the labels have seconds.
-        space: () => (latest.current.window <= 60 ? 58 : 38),
+        // In short windows the labels have seconds.
+        space: () => (latest.current.window < 300 ? 58 : 38),
         values: (_, splits) => splits.map((at) => axisTime(at, latest.current.window)),
       },
       {

@@ -43,7 +43,7 @@ const COLUMNS: readonly Column<DecisionRow>[] = [
       </a>
     ),
   },
-  { name: "model", width: 6.75, cell: ({ model }) => <span title={model}>{model}</span> },
+  { name: "model", width: 6.75, className: "not-narrow", cell: ({ model }) => <span title={model}>{model}</span> },
   {
     ...{ name: "endpoint", width: 8.5 },
     cell: ({ endpoint, served }) => (

@@ -92,7 +92,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/sim": ["commands/common", "lab/simulator", "base/process"],
   "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
-  "commands/common": ["picker/core", "picker/exchange", "base/document"],
+  "commands/common": ["picker/core", "picker/exchange", "base/document", "base/process"],
   // lab
   "lab/check": ["pool/endpoints", "base/grpc"],
   "lab/demo": ["lab/simulator", "wires/admin", "wires/gateway", "async/brokers", "base/process"],

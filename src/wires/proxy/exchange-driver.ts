@@ -2,11 +2,13 @@ import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { bodyTooLarge } from "../../picker/exchange/request-body.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { addRequestId, apiShapeOf } from "./api-shapes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
+import { type ExchangePhase, receives } from "./exchange-phase.ts";
 import { forwardedRequest, isLong } from "./forwarded-request.ts";
 import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
@@ -18,21 +20,6 @@ import { UploadPace } from "./upload-pace.ts";
 import type { UpstreamRequest } from "./upstream/transport.ts";
 
 const NOTHING = Buffer.alloc(0);
-
-/** The event that the exchange waits for. */
-type Phase =
-  /** The rest of the client's body. */
-  | "receiving"
-  /** Room in the byte budget. */
-  | "held"
-  /** The decision. */
-  | "deciding"
-  /** The first byte of an endpoint's answer, or the time of the next attempt. */
-  | "waiting"
-  /** The rest of the answer. */
-  | "answering"
-  /** Nothing: the exchange has ended. */
-  | "done";
 
 /** The reason in the client's answer when no retry or no endpoint is left (envoy-data-plane 4.4). */
 const USED_UP: Record<AttemptFailure, OutcomeReason> = {
@@ -54,7 +41,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   readonly caller: Caller | undefined;
   readonly peer: string;
   #exchange: Exchange | undefined;
-  #phase: Phase = "receiving";
+  #phase: ExchangePhase = "receiving";
   #received = 0;
   #pace: UploadPace | undefined;
   #forwarded: UpstreamRequest | undefined;
@@ -93,7 +80,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       return;
     }
     if (this.#head.contentLength > limits.bodyBytes) {
-      this.#reject(this.#tooLarge());
+      this.#reject(bodyTooLarge(this.#services.limits.bodyBytes));
       return;
     }
     this.#pace = new UploadPace(timers.bodyIdle, limits.uploadRate, this.#in(0));
@@ -107,11 +94,11 @@ export class ExchangeDriver implements Wire, AttemptListener {
 
   /** A piece of the request body. */
   requestChunk(chunk: Buffer): void {
-    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+    if (!receives(this.#phase)) return;
     this.#received += chunk.length;
     if (this.#phase === "receiving") this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
     if (this.#received > this.#services.limits.bodyBytes) {
-      this.#reject(this.#tooLarge());
+      this.#reject(bodyTooLarge(this.#services.limits.bodyBytes));
       return;
     }
     this.#feed(chunk, false);
@@ -119,7 +106,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
 
   /** The request body is complete. */
   requestEnd(): void {
-    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+    if (!receives(this.#phase)) return;
     this.#phase = "deciding";
     this.#client.deadline = this.#in(this.#services.timers.picking);
     this.#feed(NOTHING, true);
@@ -426,17 +413,13 @@ export class ExchangeDriver implements Wire, AttemptListener {
     return this.#attempt?.endpoint.hostPort ?? "the endpoint";
   }
 
-  #tooLarge(): Rejection {
-    return new Rejection("too_large", `request body exceeds ${this.#services.limits.bodyBytes} bytes`);
-  }
-
   #reject(rejection: Rejection): void {
     this.#refuse(rejection, "rejected");
   }
 
   #refuse(rejection: Rejection, cause: EndCause): void {
     if (!this.opened) this.#services.metrics?.badRequest(rejectionSlug(rejection));
-    const complete = this.#phase !== "receiving" && this.#phase !== "held";
+    const complete = !receives(this.#phase);
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
     else {

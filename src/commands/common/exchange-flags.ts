@@ -19,7 +19,7 @@ export const LEARN_HELP =
   "learn the bytes of prompt text per token of each model from answers; false = 4 bytes per token";
 
 const MEMORY_HELP =
-  "memory that the process plans with: smaller limits shrink the defaults of the byte budget and of prompt indexes, and make the heap grow in smaller steps; 0 = no limit; absent = the limit of the cgroup";
+  "memory that the process plans with. A small limit shrinks the defaults of the byte budget and of prompt indexes, and the steps of the heap. 0 = no limit; absent = the limit of the cgroup";
 
 /** The flag for the memory of the process. */
 export const MEMORY_FLAGS = [

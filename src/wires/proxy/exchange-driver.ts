@@ -1,11 +1,11 @@
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import { bodyTooLarge } from "../../picker/exchange/request-body.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { addRequestId, apiShapeOf } from "./api-shapes.ts";
-import { Attempt, type AttemptListener } from "./attempt.ts";
+import { Attempt, type AttemptListener, USED_UP } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
 import { type ExchangePhase, receives } from "./exchange-phase.ts";
@@ -20,14 +20,6 @@ import { UploadPace } from "./upload-pace.ts";
 import type { UpstreamRequest } from "./upstream/transport.ts";
 
 const NOTHING = Buffer.alloc(0);
-
-/** The reason in the client's answer when no retry or no endpoint is left (envoy-data-plane 4.4). */
-const USED_UP: Record<AttemptFailure, OutcomeReason> = {
-  connect: "upstream_connect",
-  timeout: "upstream_connect",
-  reset: "upstream_reset",
-  status: "upstream_reset",
-};
 
 /**
  * Drives one exchange for one client request. The driver feeds the request to the exchange. It sends the decided request to the
@@ -79,10 +71,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#open(true);
       return;
     }
-    if (this.#head.contentLength > limits.bodyBytes) {
-      this.#reject(bodyTooLarge(this.#services.limits.bodyBytes));
-      return;
-    }
+    if (this.#isTooLong(this.#head.contentLength)) return;
     this.#pace = new UploadPace(timers.bodyIdle, limits.uploadRate, this.#in(0));
     this.#client.deadline = this.#in(timers.bodyIdle);
     // Otherwise the first byte of the body opens the exchange.
@@ -97,19 +86,17 @@ export class ExchangeDriver implements Wire, AttemptListener {
     if (!receives(this.#phase)) return;
     this.#received += chunk.length;
     if (this.#phase === "receiving") this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
-    if (this.#received > this.#services.limits.bodyBytes) {
-      this.#reject(bodyTooLarge(this.#services.limits.bodyBytes));
-      return;
-    }
-    this.#feed(chunk, false);
+    if (!this.#isTooLong(this.#received)) this.#feed(chunk, false);
   }
 
-  /** The request body is complete. */
-  requestEnd(): void {
+  /** The request body is complete. @param last its last piece: a body that is one piece needs no copy */
+  requestEnd(last: Buffer = NOTHING): void {
     if (!receives(this.#phase)) return;
+    this.#received += last.length;
+    if (this.#isTooLong(this.#received)) return;
     this.#phase = "deciding";
     this.#client.deadline = this.#in(this.#services.timers.picking);
-    this.#feed(NOTHING, true);
+    this.#feed(last, true);
   }
 
   /** The client left, or broke its connection. @param answer what it still gets, because it broke HTTP */
@@ -411,6 +398,14 @@ export class ExchangeDriver implements Wire, AttemptListener {
 
   #where(): string {
     return this.#attempt?.endpoint.hostPort ?? "the endpoint";
+  }
+
+  /** Whether a body has more bytes than it may have; then the request is refused. */
+  #isTooLong(bytes: number): boolean {
+    const { bodyBytes } = this.#services.limits;
+    if (bytes <= bodyBytes) return false;
+    this.#reject(bodyTooLarge(bodyBytes));
+    return true;
   }
 
   #reject(rejection: Rejection): void {

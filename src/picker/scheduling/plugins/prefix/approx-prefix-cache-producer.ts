@@ -132,9 +132,13 @@ class ApproxPrefixCache implements Producer {
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
-    const hashes = this.#hashes.copy();
+    const packed = this.#hashes.packed();
     const blockTokens = this.#blockTokens;
-    return (served) => this.#add(hashes, blockTokens, served);
+    return (served) => {
+      const hashes = new BlockHashes();
+      hashes.unpack(packed);
+      this.#add(hashes, blockTokens, served);
+    };
   }
 
   endpointRemoved(endpoint: Endpoint): void {

@@ -89,7 +89,7 @@ export class TrafficWatch implements ExchangeObserver {
 
   /** Bytes of all typed arrays. */
   get bytes(): number {
-    return this.ring.bytes + this.endpoints.bytes;
+    return this.ring.bytes + this.endpoints.bytes + this.journeys.bytes;
   }
 
   /** The present second in Unix seconds. Seconds never fall. */

@@ -10,6 +10,8 @@ import { MAX_NAMED_TIERS } from "../../../kv-events/tiers.ts";
 export const MOST_PAIRS = 2 ** 24;
 /** Bytes that one pair counts for where the configuration gives the size in bytes. */
 const BYTES_PER_PAIR = 40;
+/** The default of `inMemoryConfig.size`. */
+const DEFAULT_SIZE = 1e8;
 /** Nanoseconds of a millisecond: Go writes durations as nanoseconds. */
 const NANOSECONDS = 1e6;
 
@@ -58,7 +60,7 @@ const size = z.string().refine(
 
 const kvBlockIndexConfig = z.strictObject({
   inMemoryConfig: z
-    .strictObject({ size: z.number().min(1).default(1e8), podCacheSize: z.int().min(1).default(10) })
+    .strictObject({ size: z.number().min(1).default(DEFAULT_SIZE), podCacheSize: z.int().min(1).default(10) })
     .nullish(),
   costAwareMemoryConfig: z.strictObject({ size: size.default("2GiB") }).nullish(),
   redisConfig: z
@@ -159,25 +161,26 @@ export interface PreciseSettings {
   readonly speculativeTtl: number;
 }
 
-/** Reads the parameters. */
-export function preciseSettings(parameters: PreciseParameters): PreciseSettings {
+/** Reads the parameters. @param indexBytes as `PluginContext.indexBytes` */
+export function preciseSettings(parameters: PreciseParameters, indexBytes?: number): PreciseSettings {
   const { indexerConfig, speculativeIndexing, speculativeTTL } = parameters;
   const { enableMetrics, metricsLoggingInterval } = indexerConfig.kvBlockIndexConfig;
   const { blockSizeTokens = 0, blockSize = 0, hashSeed = "" } = parameters.tokenProcessorConfig ?? {};
   return {
     blockTokens: blockSizeTokens || blockSize || DEFAULT_BLOCK_TOKENS,
     seed: hashSeed,
-    maxPairs: Math.max(1, Math.min(MOST_PAIRS, pairsOf(parameters))),
+    maxPairs: Math.max(1, Math.min(MOST_PAIRS, pairsOf(parameters, indexBytes))),
     hasMetrics: enableMetrics,
     logInterval: enableMetrics ? millisecondsOf(metricsLoggingInterval) : 0,
     speculativeTtl: speculativeIndexing ? parseDuration(speculativeTTL || "2s") : 0,
   };
 }
 
-function pairsOf({ indexerConfig }: PreciseParameters): number {
+function pairsOf({ indexerConfig }: PreciseParameters, indexBytes = Number.POSITIVE_INFINITY): number {
   const { costAwareMemoryConfig: inBytes, inMemoryConfig } = indexerConfig.kvBlockIndexConfig;
   if (inBytes) return Math.floor(parseQuantity(inBytes.size.replace(/B$/, "")) / BYTES_PER_PAIR);
-  return inMemoryConfig?.size ?? 1e8;
+  const size = inMemoryConfig?.size ?? DEFAULT_SIZE;
+  return size === DEFAULT_SIZE ? Math.min(size, Math.floor(indexBytes / BYTES_PER_PAIR)) : size;
 }
 
 function millisecondsOf(interval: string | number): number {
@@ -190,7 +193,7 @@ export function preciseNotes(parameters: PreciseParameters): string[] {
   const notes: string[] = [];
   const { inMemoryConfig } = parameters.indexerConfig.kvBlockIndexConfig;
   const { concurrency, zmqEndpoint, discoverPods } = parameters.kvEventsConfig;
-  if (inMemoryConfig && inMemoryConfig.size !== 1e8 && inMemoryConfig.size > MOST_PAIRS)
+  if (inMemoryConfig && inMemoryConfig.size !== DEFAULT_SIZE && inMemoryConfig.size > MOST_PAIRS)
     notes.push(`inMemoryConfig.size ${inMemoryConfig.size} counts as ${MOST_PAIRS}`);
   if (inMemoryConfig && inMemoryConfig.podCacheSize !== 10)
     notes.push("podCacheSize has no effect: all endpoints that hold a block are kept, at a bit each");

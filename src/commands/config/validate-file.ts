@@ -2,7 +2,8 @@ import { dirname, resolve } from "node:path";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { GATEWAY_SECTIONS } from "../../wires/gateway/gateway-keys.ts";
-import { dispatchContentOf, validateDispatch } from "../dispatch/validate-dispatch.ts";
+import { dispatchContentOf } from "../dispatch/dispatch-content.ts";
+import { validateDispatch } from "../dispatch/validate-dispatch.ts";
 import { type ConfigInput, type ConfigVerdict, documentOf, validateConfig, validateDocument } from "./config-tools.ts";
 import { validateGateway } from "./validate-gateway.ts";
 

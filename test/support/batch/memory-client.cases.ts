@@ -15,6 +15,13 @@ export function memoryClient(store: MemoryStore): QueueClient {
     place: "memory",
     sharedRetries: false,
     inspector: new MemoryInspector(store),
+    // Batches hand nothing back.
+    releaser: {
+      dispatchers: async () => undefined,
+      held: async () => ({ claimed: 0, lastLease: Number.NEGATIVE_INFINITY, leaseLeft: 0 }),
+      release: async () => 0,
+      unpark: async () => 0,
+    },
     producer: async (requestQueueName, resultQueueName) =>
       new MemoryProducer({ requestQueueName, resultQueueName }, store, random),
     inbox(queueName) {

@@ -32,7 +32,7 @@ interface Given {
 
 /**
  * The dispatch.yaml that says what the reference's chart renders from its values, with the places of the values.
- * @param findings gets what the chart refuses, and keys that it does not have
+ * @param findings gets what the chart refuses, keys that it does not have, and what another file of values must have
  */
 export function chartAsDispatch(document: ConfigDocument, findings: Findings): ConfigDocument {
   const ap = (document.value as Values)["ap"] as Values;
@@ -64,7 +64,11 @@ export function chartAsDispatch(document: ConfigDocument, findings: Findings): C
         "has no place beside queuesConfig: give each queue its gate_type",
       );
     if (!isGiven(redis["url"]) && !isGiven(redis["secretName"]))
-      findings.refuse(document, ["ap", "redis"], "names no server: set url, or secretName");
+      findings.warn(
+        document,
+        ["ap", "redis"],
+        "names no server: this or another file of values must set url or secretName",
+      );
     const single: Record<string, Given> = {
       igw_base_url: of(ap["igwBaseURL"], "igwBaseURL"),
       request_path_url: of(redis["requestPathURL"], "redis", "requestPathURL"),
@@ -100,7 +104,7 @@ export function chartAsDispatch(document: ConfigDocument, findings: Findings): C
       result_topic_id: of(pubsub["resultTopicId"], "gcpPubSub", "resultTopicId"),
       topics: listOf(of(pubsub["topicsConfig"], "gcpPubSub", "topicsConfig"), single, ["ap", "gcpPubSub"]),
     });
-  } else findings.refuse(document, ["ap"], "enables no transport: set redis.enabled or gcpPubSub.enabled to true");
+  } else findings.warn(document, ["ap"], "enables no transport: another file of values must enable redis or gcpPubSub");
   const { value } = mapping(["ap"], sections);
   return { ...document, value, positionOf: (path) => document.positionOf(placeOf(sections, path, ["ap"])) };
 }

@@ -49,6 +49,8 @@ function listContentOf(entries: readonly unknown[]): DispatchContent | undefined
 export interface ReadableContent {
   readonly content: "dispatch" | "transport" | "pools" | "merge" | "transforms";
   readonly whole: ConfigDocument;
+  /** True: other files or flags may give what it lacks. */
+  readonly isPart: boolean;
 }
 
 /** Brings values of a chart and bare lists into the form of the other files, with the places of their values. */
@@ -56,14 +58,18 @@ export function readable(document: ConfigDocument, findings: Findings): Readable
   const content = dispatchContentOf(document.value) ?? "dispatch";
   switch (content) {
     case "chart":
-      return { content: "dispatch", whole: chartAsDispatch(document, findings) };
+      return { content: "dispatch", whole: chartAsDispatch(document, findings), isPart: true };
     case "queues":
-      return { content: "transport", whole: inside(document, "queues", {}) };
+      return { content: "transport", whole: inside(document, "queues", {}), isPart: true };
     case "topics":
       // Flags give both.
-      return { content: "transport", whole: inside(document, "topics", { project_id: "-", result_topic_id: "-" }) };
+      return {
+        content: "transport",
+        whole: inside(document, "topics", { project_id: "-", result_topic_id: "-" }),
+        isPart: true,
+      };
     default:
-      return { content, whole: document };
+      return { content, whole: document, isPart: content !== "dispatch" };
   }
 }
 

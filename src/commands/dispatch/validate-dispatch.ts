@@ -31,7 +31,7 @@ export interface DispatchVerdict {
  */
 export async function validateDispatch(document: Document, folder: string): Promise<DispatchVerdict> {
   const findings = new Findings();
-  const { content, whole } = readable({ ...document, folder }, findings);
+  const { content, whole, isPart } = readable({ ...document, folder }, findings);
   const errors: Pick<SluiceError, "code" | "message">[] = [];
   const attempt = async <T>(read: () => T | Promise<T>): Promise<T | undefined> => {
     try {
@@ -54,7 +54,7 @@ export async function validateDispatch(document: Document, folder: string): Prom
     content === name ? whole : attempt(() => documentOf(settings, flag, section));
   const pools = await part("pools", "pool-config-file", "pool-config");
   const transport = await part("transport", "transport-config-file", "transport-config");
-  const parts = [...(await checkQueues({ whole, content, file, settings, pools, transport, gates }, findings))];
+  const parts = [...(await checkQueues({ whole, content, isPart, file, settings, pools, transport, gates }, findings))];
   const merge = await part("merge", "request-merge-policy-config-file", "request-merge-policy-config");
   if (merge !== undefined && (await attempt(() => mergePolicy(merge, random))) !== undefined)
     parts.push("merge policy");
@@ -88,6 +88,7 @@ export async function validateDispatch(document: Document, folder: string): Prom
 interface QueueParts {
   readonly whole: ConfigDocument;
   readonly content: ReadableContent["content"];
+  readonly isPart: boolean;
   readonly file: DispatchFile;
   readonly settings: DispatchSettings;
   readonly pools: ConfigDocument | undefined;
@@ -97,12 +98,12 @@ interface QueueParts {
 
 /** Checks the transport, the worker pools and their gates. @returns what there is, in a few words each */
 async function checkQueues(
-  { whole, content, file, settings, pools, transport, gates }: QueueParts,
+  { whole, content, isPart, file, settings, pools, transport, gates }: QueueParts,
   findings: Findings,
 ): Promise<readonly string[]> {
   if (transport === undefined) {
     // The command line of a start may give the rest.
-    if (content === "dispatch" && settings.pathOf("transport-config-file") === undefined)
+    if (!isPart && settings.pathOf("transport-config-file") === undefined)
       findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
     if (pools === undefined) return [];
     const read = readPools(pools, findings);

@@ -100,7 +100,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
   const { feed, demo } = options;
-  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, demo !== undefined));
+  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, { demo: demo !== undefined }));
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   if (feed?.check !== undefined) checkRoute(app, feed.check, clock);
   demo?.(app);

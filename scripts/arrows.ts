@@ -79,6 +79,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "pool/controllers",
     "pool/endpoints",
     "pool/kubernetes",
+    "pool/peers",
     "pool/resources",
     "base/document",
     "base/grpc",
@@ -92,7 +93,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/sim": ["commands/common", "lab/simulator", "base/process"],
   "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
-  "commands/common": ["picker/core", "picker/exchange", "base/document"],
+  "commands/common": ["picker/core", "picker/exchange", "pool/peers", "base/document"],
   // lab
   "lab/check": ["pool/endpoints", "base/grpc"],
   "lab/demo": ["lab/simulator", "wires/admin", "wires/gateway", "async/brokers", "base/process"],
@@ -125,6 +126,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/limits",
     "pool/discovery",
     "pool/endpoints",
+    "pool/peers",
     "pool/resources",
     "base/document",
     "base/process",
@@ -181,6 +183,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
   "pool/endpoints": ["base/document", "base/grpc", "base/plugin"],
   "pool/kubernetes": ["base/document"],
+  "pool/peers": ["base/grpc", "base/redis"],
   "pool/resources": ["base/document"],
   // base
   "base/clock": [],

@@ -28,6 +28,7 @@ import type { KubernetesPoolParts } from "../../pool/controllers/kubernetes-pool
 import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
 import type { PoolSource } from "../../pool/controllers/pool-source.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
+import type { PeersSettings } from "../../pool/peers/peers-settings.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
@@ -68,6 +69,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly objectives: readonly string[];
   /** Undefined = no API objects. */
   readonly resources: ResourceSettings | undefined;
+  /** With whom this picker shares what it knows; undefined = with nobody. */
+  readonly peers: PeersSettings | undefined;
   /** The source of endpoints when neither a flag nor the configuration names a file; undefined = none. */
   readonly kubernetes: KubernetesSettings | undefined;
   readonly tls: TlsSettings;

@@ -134,7 +134,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "base/grpc",
   ],
   "wires/access": ["wires/proxy", "base/document"],
-  "wires/admin": ["picker/core", "picker/decisions", "base/grpc", "base/process"],
+  "wires/admin": ["picker/core", "picker/decisions", "pool/peers", "base/grpc", "base/process"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { realClock } from "../../base/clock/real.ts";
 import { selfSignedPair } from "../../base/grpc/self-signed.ts";
-import { clusterIdentity, type PeersGiven, peersConnection, peersSettings } from "./peers-settings.ts";
+import { type PeersGiven, peersConnection, peersSettings } from "./peers-settings.ts";
 
 const SECRET = { SLUICE_PEERS_SECRET: "0123456789abcdef" };
 
@@ -75,14 +75,5 @@ describe("peersConnection", () => {
     const other = await selfSignedPair(realClock);
     const wrong = peersSettings({ ...given, key: file("other.pem", other.key) }, {})!;
     expect(() => peersConnection(wrong)).toThrow(expect.objectContaining({ code: "TLS_PAIR_MISMATCH" }));
-  });
-});
-
-describe("clusterIdentity", () => {
-  it("differs between authorities, is the same for copies of one, and tells nothing of an unknown one", () => {
-    expect(clusterIdentity("A\n")).toBe(clusterIdentity("A"));
-    expect(clusterIdentity("A")).not.toBe(clusterIdentity("B"));
-    expect(clusterIdentity("A")).toMatch(/^[\da-f]{16}$/);
-    expect(clusterIdentity(undefined)).toBe("");
   });
 });

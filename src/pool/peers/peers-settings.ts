@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseRedisUrl, type RedisConnection } from "../../base/redis/address.ts";
@@ -91,14 +90,6 @@ export function peersConnection({ url, files }: PeersSettings): RedisConnection 
     ...(certificate === undefined || key === undefined ? {} : loadTlsFiles(certificate, key)),
   };
   return { url, tls, enableTracing: false };
-}
-
-/**
- * A mark of the Kubernetes cluster for the identity of its replicas, so that two clusters with pools of one name on one store are
- * told apart: made from the authority of its API server. "" = unknown.
- */
-export function clusterIdentity(ca: string | undefined): string {
-  return ca === undefined ? "" : createHash("sha256").update(ca.trim()).digest("hex").slice(0, 16);
 }
 
 function tlsNames({ ca, certificate, key }: PeersGiven): Readonly<Record<string, string | undefined>> {

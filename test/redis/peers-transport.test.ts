@@ -1,107 +1,12 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { valkeyServer } from "../../scripts/test-parts.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
-import { realClock } from "../../src/base/clock/real.ts";
-import type { RedisConnection } from "../../src/base/redis/address.ts";
-import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { KEY_PREFIX } from "../../src/pool/peers/redis-keys.ts";
-import { RedisPeerTransport } from "../../src/pool/peers/redis-transport.ts";
-import type { PeerReceiver } from "../../src/pool/peers/transport.ts";
 import { clientAuthority } from "../support/certificates.ts";
 import { poll } from "../support/poll.ts";
-import { type RunningRedis, startRedis } from "../support/redis.ts";
-import { startCluster, startWatched } from "../support/redis-topologies.ts";
+import type { RunningRedis } from "../support/redis.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
-import { at, direct } from "./setup.ts";
-
-const NAME = "llm/pool";
-const LOG = `${KEY_PREFIX}{${NAME}}:placed`;
-
-const ends: (() => Promise<unknown> | unknown)[] = [];
-
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-function ending<T>(part: T, end: (part: T) => Promise<unknown> | unknown): T {
-  ends.push(() => end(part));
-  return part;
-}
-
-const ask = async (url: string, ...command: string[]): Promise<unknown> => {
-  const redis = await direct(url);
-  try {
-    return await redis.send(command);
-  } finally {
-    redis.close();
-  }
-};
-
-const serve = async (options: Parameters<typeof startRedis>[0] = {}): Promise<RunningRedis> =>
-  ending(await startRedis(options), (server) => server.stop());
-
-/** A replica that tells one more number in each load, and remembers what it hears. */
-class Replica implements PeerReceiver {
-  readonly transport: RedisPeerTransport;
-  readonly id: string;
-  readonly loads = new Map<string, number>();
-  readonly log = new Set<string>();
-  caught = 0;
-  up = false;
-  #told = 0;
-
-  constructor(id: string, url: string, tls: RedisConnection["tls"] = {}) {
-    this.id = id;
-    this.transport = new RedisPeerTransport(
-      { redis: { ...at(url), tls }, name: NAME },
-      { clock: realClock, random: new SeededRandom(id.charCodeAt(0)), log: silentLogger },
-    );
-    this.transport.start(this);
-    ending(this.transport, (transport) => transport.close());
-  }
-
-  /** Publishes a load and appends to the log. @returns the number of the load */
-  tell(...placed: readonly string[]): number {
-    this.#told++;
-    this.transport.publishLoad(Buffer.from(`${this.id} ${this.#told}`));
-    for (const text of placed) this.transport.appendPlaced(Buffer.from(text));
-    return this.#told;
-  }
-
-  load(message: Uint8Array): void {
-    const [, id, told] = /^(\w) (\d+)$/.exec(Buffer.from(message).toString())!;
-    this.loads.set(id!, Math.max(Number(told), this.loads.get(id!) ?? 0));
-  }
-  placed(message: Uint8Array): void {
-    this.log.add(Buffer.from(message).toString());
-  }
-  connection(up: boolean): void {
-    this.up = up;
-  }
-  caughtUp(): void {
-    this.caught++;
-  }
-
-  get isUp(): Promise<unknown> {
-    return poll(`${this.id} to share`, () => this.up && this.caught > 0);
-  }
-
-  /** Resolves when it knows this load of another replica, or a newer one. The other tells it again, as replicas do. */
-  hears(other: Replica, ...placed: readonly string[]): Promise<unknown> {
-    const least = other.tell(...placed);
-    return poll(`${this.id} to hear ${other.id}`, () => {
-      if ((this.loads.get(other.id) ?? 0) >= least && placed.every((text) => this.log.has(text))) return true;
-      other.tell();
-      return false;
-    });
-  }
-}
-
-async function pair(url: string, other = url): Promise<[Replica, Replica]> {
-  const both: [Replica, Replica] = [new Replica("a", url), new Replica("b", other)];
-  for (const one of both) await one.isUp;
-  return both;
-}
+import { ask, ending, LOG, PREFIX, pair, Replica, serve } from "./peers-setup.ts";
 
 describe.each([
   ["Redis", undefined],
@@ -118,7 +23,7 @@ describe.each([
     await c.isUp;
     await poll("the log", () => c.log.size === 3);
     await poll("the loads", () => c.loads.size === 2);
-    const members = (): Promise<unknown> => ask(server.url, "SMEMBERS", `${KEY_PREFIX}{${NAME}}:members`);
+    const members = (): Promise<unknown> => ask(server.url, "SMEMBERS", `${PREFIX}:members`);
     expect(await members()).toHaveLength(2);
     await a.transport.close();
     expect(await members()).toHaveLength(1);
@@ -240,34 +145,5 @@ describe("replicas that share through Redis", () => {
     await b.hears(a, "private");
     const trustingOthers = new Replica("s", server.url);
     await poll("the certificate to be refused", () => trustingOthers.transport.view.state === "away");
-  });
-
-  it("follow a Sentinel to the new primary", async () => {
-    const watched = ending(await startWatched(ask), (one) => one.stop());
-    const [a, b] = await pair(watched.url);
-    await b.hears(a, "before");
-    await watched.failOver();
-    // The former primary takes no writes any more, and then is gone.
-    await watched.primary.kill();
-    await b.hears(a, "after");
-    await a.hears(b, "both ways");
-    expect(await ask(watched.replica.url, "XLEN", LOG)).toBeGreaterThan(0);
-  });
-
-  it("find the node of a cluster that has their keys, and follow the keys to another", async () => {
-    const cluster = ending(await startCluster(ask), (one) => one.stop());
-    const [one, two] = cluster.nodes as [RunningRedis, RunningRedis];
-    const [a, b] = await pair(one.url, `${two.url}?addr=127.0.0.1:${one.port}`);
-    await b.hears(a, "before");
-    const slotOf = async (url: string): Promise<boolean> =>
-      ask(url, "EXISTS", LOG).then(
-        () => true,
-        () => false,
-      );
-    const other = (await slotOf(one.url)) ? 1 : 0;
-    await cluster.give(LOG, other);
-    await b.hears(a, "after");
-    await a.hears(b, "both ways");
-    expect(await ask(cluster.nodes[other]!.url, "XLEN", LOG)).toBeGreaterThan(0);
   });
 });

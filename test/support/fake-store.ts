@@ -132,7 +132,10 @@ export class FakeStore {
     const after = String(args.at(-1));
     const count = Number(args[2]);
     const found = (): RedisReply[] => {
-      return this.log.filter(({ id }) => isAfter(id, after)).slice(0, count).map(entry);
+      return this.log
+        .filter(({ id }) => isAfter(id, after))
+        .slice(0, count)
+        .map(entry);
     };
     if (found().length === 0 && args.includes("BLOCK")) await link.sleep(Number(args[4]), this.#clock);
     const entries = found();

@@ -83,7 +83,14 @@ export async function startCluster(ask: Ask): Promise<Clustered> {
   for (let n = 0; n < 2; n++) {
     const bus = await freePort();
     buses.push(bus);
-    const args = ["--cluster-enabled", "yes", "--cluster-port", String(bus), "--cluster-node-timeout", String(PATIENCE)];
+    const args = [
+      "--cluster-enabled",
+      "yes",
+      "--cluster-port",
+      String(bus),
+      "--cluster-node-timeout",
+      String(PATIENCE),
+    ];
     nodes.push(await startRedis({ args }));
   }
   const [one, two] = nodes as [RunningRedis, RunningRedis];

@@ -78,7 +78,7 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     }
     client.on("data", (chunk) => {
       lost ||= hole;
-      if (!lost) upstream.write(altered(chunk));
+      if (!lost) upstream.write(altered(chunk as Buffer));
     });
     upstream.on("data", (said: Buffer) => {
       lost ||= hole;

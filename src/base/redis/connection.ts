@@ -197,8 +197,7 @@ class RedisLink implements Redis {
   #listen(channel: string, begin: (client: Client) => Promise<void>): void {
     this.#channels.set(channel, begin);
     const client = this.#client;
-    if (this.#ready && client !== undefined)
-      begin(client).catch((error) => this.#broken(client, messageOf(error)));
+    if (this.#ready && client !== undefined) begin(client).catch((error) => this.#broken(client, messageOf(error)));
   }
 
   whenReady(limit: number): Promise<void> {

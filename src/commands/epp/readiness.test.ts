@@ -16,6 +16,8 @@ function readinessOf(facts: Partial<typeof READY>, log: Partial<Logger> = {}): R
   return new Readiness(core as never, pool as never, { started, draining }, logger, peers);
 }
 
+const caughtUp = (because: string | undefined) => ({ unready: () => because });
+
 describe("readiness", () => {
   it.each([
     [{}, undefined],
@@ -27,8 +29,8 @@ describe("readiness", () => {
     [{ protocol: "http" }, "the parser grpc-parser cannot be used with the pool's appProtocol http"],
     [{ plugin: "a producer has no index", leader: false }, "a producer has no index"],
     [{ leader: false }, "another replica leads"],
-    [{ leader: false, peers: { unready: () => undefined } }, undefined],
-    [{ peers: { unready: () => "the replica is still reading" } }, "the replica is still reading"],
+    [{ leader: false, peers: caughtUp(undefined) }, undefined],
+    [{ peers: caughtUp("the replica is still reading") }, "the replica is still reading"],
   ])("of %j: %s", (facts, because) => {
     expect(readinessOf(facts).unready()).toBe(because);
   });

@@ -22,7 +22,8 @@ export function showPeers(
   const reasons = REFUSALS.filter((reason) => !USUAL.has(reason));
   // An alert on an absent counter never fires.
   for (const reason of [...reasons, "damaged"]) metrics.peersRefusedTotal.with(reason);
-  for (const kind of ["load", "placed"]) for (const family of [metrics.peersSentTotal, metrics.peersReceivedTotal]) family.with(kind);
+  for (const kind of ["load", "placed"])
+    for (const family of [metrics.peersSentTotal, metrics.peersReceivedTotal]) family.with(kind);
   metrics.peersDroppedTotal.with();
   metrics.peersSentBytesTotal.with();
   return registry.onRender(() => {

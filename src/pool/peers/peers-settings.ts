@@ -5,7 +5,7 @@ import { parseRedisUrl, type RedisConnection } from "../../base/redis/address.ts
 /** What the flags or a gateway.yaml say about replicas that share. */
 export interface PeersGiven {
   /** URL of a Redis or Valkey; undefined = this process shares nothing. */
-  readonly redis: string | undefined;
+  readonly redis?: string | undefined;
   /** Replicas of one name share. */
   readonly name?: string | undefined;
   /** Files in PEM format, for `rediss://`. */
@@ -56,7 +56,10 @@ export function peersSettings(
   }
   const address = checkPeersUrl(url);
   if (name !== undefined && !PEERS_NAME.test(name))
-    throw new SluiceError("FLAG_VALUE", "peers.name (--peers-name) must be 1 to 253 letters, digits, or any of . _ : / -");
+    throw new SluiceError(
+      "FLAG_VALUE",
+      "peers.name (--peers-name) must be 1 to 253 letters, digits, or any of . _ : / -",
+    );
   if (secret !== "" && secret.length < LEAST_SECRET)
     throw new SluiceError("FLAG_VALUE", `${PEERS_SECRET_VARIABLE} must have at least ${LEAST_SECRET} characters`);
   const files = Object.entries(tlsNames(given)).find(([, value]) => value !== undefined)?.[0];
@@ -93,5 +96,9 @@ export function peersConnection({ url, files }: PeersSettings): RedisConnection 
 }
 
 function tlsNames({ ca, certificate, key }: PeersGiven): Readonly<Record<string, string | undefined>> {
-  return { "peers.ca (--peers-ca)": ca, "peers.certificate (--peers-cert)": certificate, "peers.key (--peers-key)": key };
+  return {
+    "peers.ca (--peers-ca)": ca,
+    "peers.certificate (--peers-cert)": certificate,
+    "peers.key (--peers-key)": key,
+  };
 }

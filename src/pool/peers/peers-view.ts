@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { PeerRefusal } from "./message.ts";
 import type { Peers, PeersState } from "./peers.ts";
+import type { StoreProblem } from "./redis-problem.ts";
 import type { StoreView } from "./redis-transport.ts";
 import type { ReplicaState } from "./replica.ts";
-import type { StoreProblem } from "./redis-problem.ts";
 
 /** The most endpoints that are shown of one replica. */
 const MOST_ENDPOINTS = 100;
@@ -39,7 +39,12 @@ export interface PeersView {
   };
   readonly replicas: readonly ReplicaView[];
   readonly sent: { readonly loads: number; readonly placed: number; readonly bytes: number };
-  readonly received: { readonly loads: number; readonly placed: number; readonly decisions: number; readonly blocks: number };
+  readonly received: {
+    readonly loads: number;
+    readonly placed: number;
+    readonly decisions: number;
+    readonly blocks: number;
+  };
   /** Messages about placed blocks. */
   readonly waiting: number;
   readonly dropped: number;

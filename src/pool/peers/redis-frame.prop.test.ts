@@ -9,8 +9,8 @@ it("returns what was framed, also from the middle of other bytes", () => {
     fc.property(bytes, bytes, (message, before) => {
       const frame = framed(message);
       const wide = Buffer.concat([before, frame, before]);
-      expect(unframed(frame)).toEqual(new Uint8Array(message));
-      expect(unframed(wide.subarray(before.length, before.length + frame.length))).toEqual(new Uint8Array(message));
+      const inside = wide.subarray(before.length, before.length + frame.length);
+      for (const one of [frame, inside]) expect([...(unframed(one) ?? [-1])]).toEqual([...message]);
     }),
   );
 });

@@ -90,10 +90,7 @@ export class RedisLog {
   async #read(wait: boolean): Promise<number> {
     const { key } = this.#deps;
     const block = wait ? ["BLOCK", String(BLOCK)] : [];
-    const reply = await this.#redis.send(
-      ["XREAD", "COUNT", String(PAGE), ...block, "STREAMS", key, this.#last],
-      true,
-    );
+    const reply = await this.#redis.send(["XREAD", "COUNT", String(PAGE), ...block, "STREAMS", key, this.#last], true);
     if (reply === null || this.#closed) return 0;
     // RESP2: [[key, entries]]. RESP3: [key, entries].
     const [first, second] = list(reply);

@@ -57,7 +57,7 @@ describe("the messages that wait for the store", () => {
           expect(outbox.hasLoad).toBe(model.load !== undefined);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 

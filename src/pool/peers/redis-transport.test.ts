@@ -166,28 +166,31 @@ describe("RedisPeerTransport", () => {
     ["WRONGTYPE Operation against a key holding the wrong kind of value", "REDIS_REFUSED", "wrong-type"],
     ["NOPERM this user has no permissions to run the 'xadd' command", "BROKER_UNAVAILABLE", "forbidden"],
     ["ERR unknown command 'XADD'", "REDIS_REFUSED", "refused"],
-  ] as const)("goes on with loads while the log is refused with %s, says so once, and recovers", async (reply, code, state) => {
-    const one = replica(1);
-    const two = replica(2);
-    await settle();
-    lines.length = 0;
-    store.refusals.set("XADD", new SluiceError(code, reply));
-    one.transport.appendPlaced(bytes("a"));
-    for (let i = 0; i < 20; i++) {
-      one.transport.publishLoad(bytes(String(i)));
-      await pass(100);
-    }
-    expect(two.told.loads).toHaveLength(20);
-    expect(one.transport.view).toMatchObject({ state, reason: reply, waiting: 1, dropped: 0 });
-    expect(lines).toEqual([{ level: "warn", fields: { server: "fake:6379", problem: state, reason: reply } }]);
-    // 50 ms, doubled: six or seven attempts in 2 s.
-    expect(store.of("XADD").length).toBeLessThan(12);
-    store.refusals.clear();
-    await pass(2000);
-    expect(two.told.log).toEqual(["a"]);
-    expect(lines.map(({ level }) => level)).toEqual(["warn", "info"]);
-    expect(one.told.connections).toEqual(["up", `down: ${reply}`, "up"]);
-  });
+  ] as const)(
+    "goes on with loads while the log is refused with %s, says so once, and recovers",
+    async (reply, code, state) => {
+      const one = replica(1);
+      const two = replica(2);
+      await settle();
+      lines.length = 0;
+      store.refusals.set("XADD", new SluiceError(code, reply));
+      one.transport.appendPlaced(bytes("a"));
+      for (let i = 0; i < 20; i++) {
+        one.transport.publishLoad(bytes(String(i)));
+        await pass(100);
+      }
+      expect(two.told.loads).toHaveLength(20);
+      expect(one.transport.view).toMatchObject({ state, reason: reply, waiting: 1, dropped: 0 });
+      expect(lines).toEqual([{ level: "warn", fields: { server: "fake:6379", problem: state, reason: reply } }]);
+      // 50 ms, doubled: six or seven attempts in 2 s.
+      expect(store.of("XADD").length).toBeLessThan(12);
+      store.refusals.clear();
+      await pass(2000);
+      expect(two.told.log).toEqual(["a"]);
+      expect(lines.map(({ level }) => level)).toEqual(["warn", "info"]);
+      expect(one.told.connections).toEqual(["up", `down: ${reply}`, "up"]);
+    },
+  );
 
   it("a store that is away at the start: one warn line, and everything once it is there", async () => {
     store.kill();
@@ -198,7 +201,8 @@ describe("RedisPeerTransport", () => {
     expect(one.told).toMatchObject({ caught: 0, connections: ["down: connect ECONNREFUSED"] });
     store.revive(false);
     await settle();
-    expect(one.told).toMatchObject({ loads: ["load"], caught: 1 });
+    expect(one.told.loads).toContain("load");
+    expect(one.told.caught).toBe(1);
     expect(one.told.connections.at(-1)).toBe("up");
   });
 

@@ -54,8 +54,7 @@ const WARNING_INTERVAL = 60_000;
 
 const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
   garbage: "a message of a peer cannot be read and is left out: does something else write to these keys?",
-  version:
-    "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
+  version: "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
   cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
   crowded: "there are too many replicas: the messages of some are left out",
 };

@@ -68,12 +68,20 @@ function scoreTable({ candidates }: Explanation, strong: (text: string) => strin
 
 /** The load of each candidate at the time of the decision, and the age of its metrics. */
 function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: string) => string): string[] {
+  const shares = candidates.some(({ peers }) => peers !== undefined);
   const rows = columns([
-    ["   address", "state", "waiting", "running", "KV", "in flight", "metrics age"],
-    ...candidates.map(({ place, hostPort, state, waiting, running, kvUsage, inFlight, ageMs, stale }) => [
+    [
+      ...["   address", "state", "waiting", "running", "KV", "in flight"],
+      ...(shares ? ["of peers", "said before"] : []),
+      "metrics age",
+    ],
+    ...candidates.map(({ place, hostPort, state, waiting, running, kvUsage, inFlight, peers, ageMs, stale }) => [
       ...[`${place}  ${hostPort}`, state, whole(waiting), whole(running)],
       kvUsage === null ? "?" : percent(kvUsage),
       String(inFlight),
+      ...(shares
+        ? [String(peers?.inFlight ?? 0), peers === undefined || peers.inFlight === 0 ? "-" : span(peers.ageMs)]
+        : []),
       `${stale ? "* " : ""}${ageMs === null ? "never read" : span(ageMs)}`,
     ]),
   ]);

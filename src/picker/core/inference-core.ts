@@ -118,6 +118,7 @@ export class InferenceCore {
       new Peers({
         ...{ clock, random, log, registry: this.endpoints, bytesPerToken: this.bytesPerToken },
         ...options.peers,
+        onLoad: () => this.#queues.changed(),
       });
     watchPool(this.endpoints, this.watch.endpoints, this.watch.events, clock);
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);

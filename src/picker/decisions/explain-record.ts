@@ -176,6 +176,7 @@ const recordSchema = z
         running: number,
         kvUsage: number,
         inFlight: number,
+        peers: z.object({ inFlight: number, ageMs: number }).optional(),
         ageMs: number,
         stale: z.boolean(),
         state: z.string(),
@@ -195,6 +196,7 @@ const recordSchema = z
         ceiling: number,
       })
       .optional(),
+    peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })
   .transform((record) => ({

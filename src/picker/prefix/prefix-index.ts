@@ -139,7 +139,7 @@ export class PrefixIndex {
 
   /** As `add`, for blocks that a peer has placed. What this process has added itself stays its own. */
   addForPeer(
-    { low, high, count }: Pick<BlockHashes, "low" | "high" | "count">,
+    { low, high, count }: { readonly low: Int32Array; readonly high: Int32Array; readonly count: number },
     slot: number,
     blockTokens: number,
     capacity: IndexCapacity,

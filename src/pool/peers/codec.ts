@@ -53,7 +53,9 @@ export function hashKeys(identity: string, secret: string): readonly [number, nu
 }
 
 function digest(purpose: string, identity: string, secret: string): Buffer {
-  return createHash("sha256").update(JSON.stringify(["sluice peers", purpose, identity, secret])).digest();
+  return createHash("sha256")
+    .update(JSON.stringify(["sluice peers", purpose, identity, secret]))
+    .digest();
 }
 
 /** Writes the whole load of a replica. Endpoints and models above the bounds are left out. */
@@ -79,9 +81,7 @@ function writeFacts(writer: ByteWriter, { down, bytesPerToken, capacities }: Pee
     writer.text(key);
     writer.varint(forMs);
   }
-  const models = bytesPerToken
-    .filter(({ model }) => Buffer.byteLength(model) <= MAX_MODEL_BYTES)
-    .slice(0, MAX_MODELS);
+  const models = bytesPerToken.filter(({ model }) => Buffer.byteLength(model) <= MAX_MODEL_BYTES).slice(0, MAX_MODELS);
   writer.varint(models.length);
   for (const figure of models) {
     writer.text(figure.model);

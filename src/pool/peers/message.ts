@@ -4,8 +4,8 @@ export const PROTOCOL_VERSION = 1;
 export const MAX_ENDPOINTS = 4096;
 /** The most models with their bytes per token in one message. */
 export const MAX_MODELS = 256;
-/** The most bytes of a load message. */
-export const MAX_LOAD_BYTES = 1 << 20;
+/** The most bytes of a load message: all endpoints with the longest names fit, loads and facts. */
+export const MAX_LOAD_BYTES = 1 << 22;
 /** The most bytes of a message of the log. */
 export const MAX_PLACED_BYTES = 1 << 17;
 /** The most new blocks of one decision; a prompt with more is announced by its beginning. */

@@ -32,6 +32,8 @@ export interface PeersParts {
   readonly registry: EndpointRegistry;
   /** Undefined where the bytes per token are not learnt. */
   readonly bytesPerToken: BytesPerToken | undefined;
+  /** Called after the load of peers has changed: requests that wait may find room. */
+  onLoad?(): void;
 }
 
 /**
@@ -54,7 +56,8 @@ const WARNING_INTERVAL = 60_000;
 
 const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
   garbage: "a message of a peer cannot be read and is left out: does something else write to these keys?",
-  version: "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
+  version:
+    "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
   cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
   crowded: "there are too many replicas: the messages of some are left out",
 };
@@ -136,15 +139,8 @@ export class Peers implements PeerReceiver {
   }
 
   load(message: Uint8Array): void {
-    const read = decodeLoad(this.#cluster, message);
-    if (typeof read === "string") return this.#refuse(read);
-    if (read.id === this.self.id) return this.#refuse("own");
-    const now = this.#parts.clock.now();
-    this.#expire();
-    const refusal = this.table.hear(read, now);
-    if (refusal !== undefined) return this.#refuse(refusal);
-    if (read.facts !== undefined) this.#facts.hear(read.facts, now);
-    if (this.#expiry === undefined) this.#armExpiry();
+    const refusal = this.#hear(message);
+    if (refusal !== undefined) this.#refuse(refusal);
   }
 
   placed(message: Uint8Array): void {
@@ -162,6 +158,20 @@ export class Peers implements PeerReceiver {
 
   caughtUp(): void {
     this.#move("read");
+  }
+
+  #hear(message: Uint8Array): PeerRefusal | undefined {
+    const read = decodeLoad(this.#cluster, message);
+    if (typeof read === "string") return read;
+    if (read.id === this.self.id) return "own";
+    const now = this.#parts.clock.now();
+    this.#expire();
+    const refusal = this.table.hear(read, now);
+    if (refusal !== undefined) return refusal;
+    if (read.facts !== undefined) this.#facts.hear(read.facts, now);
+    this.#parts.onLoad?.();
+    if (this.#expiry === undefined) this.#armExpiry();
+    return undefined;
   }
 
   #move(event: PeersEvent): void {
@@ -204,7 +214,7 @@ export class Peers implements PeerReceiver {
   }
 
   #expire(): void {
-    this.table.expire(this.#parts.clock.now());
+    if (this.table.expire(this.#parts.clock.now()) > 0) this.#parts.onLoad?.();
   }
 
   /** A pause of this process must not make its peers look silent: what waits in the sockets is read first. */

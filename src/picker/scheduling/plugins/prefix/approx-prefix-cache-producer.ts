@@ -124,6 +124,7 @@ class ApproxPrefixCache implements Producer {
     // number of tokens follows the learned value.
     const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
     this.#request = undefined;
+    this.peerBlocks = 0;
     this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;

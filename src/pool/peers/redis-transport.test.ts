@@ -22,6 +22,7 @@ class Told implements PeerReceiver {
   readonly loads: string[] = [];
   readonly log: string[] = [];
   readonly connections: string[] = [];
+  readonly order: string[] = [];
   caught = 0;
 
   load(message: Uint8Array): void {
@@ -32,9 +33,11 @@ class Told implements PeerReceiver {
   }
   connection(up: boolean, reason?: string): void {
     this.connections.push(up ? "up" : `down: ${reason}`);
+    this.order.push(up ? "up" : "down");
   }
   caughtUp(): void {
     this.caught++;
+    this.order.push("read");
   }
 }
 
@@ -204,6 +207,27 @@ describe("RedisPeerTransport", () => {
     expect(one.told.loads).toContain("load");
     expect(one.told.caught).toBe(1);
     expect(one.told.connections.at(-1)).toBe("up");
+  });
+
+  it.each([0, 1, 2])("tells that it has caught up after it tells that the store is there, connection %i last", async (last) => {
+    store.kill();
+    const one = replica(1);
+    await settle();
+    const links = [...store.links];
+    store.links.length = 0;
+    store.links.push(...links.filter((_, i) => i !== last));
+    store.revive(false);
+    await settle();
+    links[last]!.open();
+    await settle();
+    expect(one.told.order).toEqual(["down", "up", "read"]);
+    store.links.push(links[last]!);
+    store.kill();
+    for (const link of links.toReversed()) {
+      link.open();
+      await settle();
+    }
+    expect(one.told.order).toEqual(["down", "up", "read", "down", "up", "read"]);
   });
 
   it("reads a log that began anew: emptied, or on a server whose clock is behind", async () => {

@@ -64,6 +64,8 @@ export class RedisPeerTransport implements PeerTransport {
   #links: Links | undefined;
   #receiver: PeerReceiver | undefined;
   readonly #read = { loads: 0, placed: 0, damaged: 0 };
+  /** The log was read to its end on the present connection. */
+  #isRead = false;
   #pulse: Timer | undefined;
   #closed = false;
 
@@ -75,7 +77,10 @@ export class RedisPeerTransport implements PeerTransport {
     this.#state = new RedisState({
       ...{ clock: deps.clock, log: deps.log, server: placeText(parseRedisUrl(settings.redis.url)) },
       changed: (up, reason) => {
-        if (!this.#closed) this.#receiver?.connection(up, reason);
+        if (this.#closed) return;
+        this.#receiver?.connection(up, reason);
+        // The log may have been read before the other connections were ready.
+        if (up && this.#isRead) this.#receiver?.caughtUp();
       },
     });
   }
@@ -110,7 +115,10 @@ export class RedisPeerTransport implements PeerTransport {
     const log = new RedisLog(reading, {
       ...{ clock, random, key: this.#keys.log, ...part("XREAD") },
       message: (frame) => this.#placed(frame),
-      caughtUp: () => this.#receiver?.caughtUp(),
+      caughtUp: () => {
+        this.#isRead = true;
+        if (this.#state.view.state === "up") this.#receiver?.caughtUp();
+      },
     });
     this.#links = { writing, listening, writer, log };
     this.#feelPulse();
@@ -153,7 +161,10 @@ export class RedisPeerTransport implements PeerTransport {
         this.#state.works(part);
         ready();
       },
-      onAway: (problem) => this.#state.fails(part, new Error(problem)),
+      onAway: (problem) => {
+        if (part === "reader") this.#isRead = false;
+        this.#state.fails(part, new Error(problem));
+      },
     });
   }
 

@@ -1,10 +1,10 @@
+import type { PeersView } from "../../src/pool/peers/peers-view.ts";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { type Epp, endpointsFile, type Sim, seenBy, startEpp, startSims } from "../support/stack.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
-import type { PeersView } from "../../src/pool/peers/peers-view.ts";
 
 /** Milliseconds that a model server takes for each token of an answer: one of 100,000 tokens outlasts any test. */
 const TOKEN_MS = 50;

@@ -209,26 +209,29 @@ describe("RedisPeerTransport", () => {
     expect(one.told.connections.at(-1)).toBe("up");
   });
 
-  it.each([0, 1, 2])("tells that it has caught up after it tells that the store is there, connection %i last", async (last) => {
-    store.kill();
-    const one = replica(1);
-    await settle();
-    const links = [...store.links];
-    store.links.length = 0;
-    store.links.push(...links.filter((_, i) => i !== last));
-    store.revive(false);
-    await settle();
-    links[last]!.open();
-    await settle();
-    expect(one.told.order).toEqual(["down", "up", "read"]);
-    store.links.push(links[last]!);
-    store.kill();
-    for (const link of links.toReversed()) {
-      link.open();
+  it.each([0, 1, 2])(
+    "tells that it has caught up after it tells that the store is there, connection %i last",
+    async (last) => {
+      store.kill();
+      const one = replica(1);
       await settle();
-    }
-    expect(one.told.order).toEqual(["down", "up", "read", "down", "up", "read"]);
-  });
+      const links = [...store.links];
+      store.links.length = 0;
+      store.links.push(...links.filter((_, i) => i !== last));
+      store.revive(false);
+      await settle();
+      links[last]!.open();
+      await settle();
+      expect(one.told.order).toEqual(["down", "up", "read"]);
+      store.links.push(links[last]!);
+      store.kill();
+      for (const link of links.toReversed()) {
+        link.open();
+        await settle();
+      }
+      expect(one.told.order).toEqual(["down", "up", "read", "down", "up", "read"]);
+    },
+  );
 
   it("reads a log that began anew: emptied, or on a server whose clock is behind", async () => {
     const one = replica(1);

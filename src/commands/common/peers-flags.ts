@@ -4,7 +4,7 @@ import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 const HELP = {
   peers:
-    "URL of a Redis or Valkey through which all replicas share their load and what they placed, as redis://HOST:6379; rediss:// = TLS; ?master_name=NAME = the host is a Sentinel; ?addr=HOST:PORT, repeatable = further Sentinels, or nodes of a cluster",
+    "Redis or Valkey through which replicas share their load and what they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
   name: "replicas of one name share, for several pools on one store",
   ca: "authorities of the store's certificate, PEM; default those of the system",
   cert: "the certificate that this replica shows to the store, PEM",
@@ -14,7 +14,7 @@ const HELP = {
 /** Flags of `sluice epp` for replicas that share what they know. */
 export const PEERS_FLAGS = [
   {
-    ...row("peers", `${HELP.peers}. Empty = each replica knows its own requests alone.`),
+    ...row("peers", `${HELP.peers}. Empty: each replica knows its own requests alone.`),
     takes: "URL",
     env: PEERS_VARIABLE,
   },
@@ -52,7 +52,7 @@ export interface PeersOptions {
 
 export function withPeersOptions(command: Command): Command {
   return command
-    .option("--peers <url>", `${HELP.peers}; absent = the variable ${PEERS_VARIABLE}, if any`)
+    .option("--peers <url>", `${HELP.peers}. Absent: the variable ${PEERS_VARIABLE}, if any`)
     .option("--peers-name <name>", `${HELP.name}; absent = default`)
     .option("--peers-ca <file>", HELP.ca)
     .option("--peers-cert <file>", HELP.cert)

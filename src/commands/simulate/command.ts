@@ -94,7 +94,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
     .option(
       "--pickers <number>",
-      "replicas of the picker in front of the servers, 1 to 64; requests come to them in turn, and a policy without a scheduler has one (default: 1)",
+      "replicas of the picker in front of the servers, 1 to 64; each gets requests in turn, and a policy without a scheduler has one (default: 1)",
     )
     .option(
       "--peer-delay <time>",

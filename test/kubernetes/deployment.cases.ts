@@ -88,7 +88,10 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
     capabilities: { drop: ["ALL"] },
   });
 
-  const service = one(objects, "Service");
+  const service = one(
+    objects.filter(({ spec }) => spec?.clusterIP !== "None"),
+    "Service",
+  );
   expect(service["spec"].ports.slice(0, 2)).toEqual([
     { name: "grpc-ext-proc", protocol: "TCP", port: settings.grpcPort, appProtocol: "kubernetes.io/h2c" },
     { name: "http-metrics", protocol: "TCP", port: settings.metricsPort },

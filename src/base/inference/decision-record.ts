@@ -21,10 +21,11 @@ export interface RecordedCandidate {
   /** With the requests of peers. */
   readonly inFlight: number;
   /**
-   * The requests of `inFlight` that other replicas of this picker have sent, and the age of what they said, in milliseconds: of the
-   * replica with load there that was silent longest. Absent where no replicas share their load.
+   * The requests of `inFlight` that other replicas of this picker have sent. The age of what they said, in milliseconds: of the
+   * replica with load there that was silent longest. And the further requests that they had probably sent by then, which counted,
+   * too. Absent where no replicas share their load.
    */
-  readonly peers?: { readonly inFlight: number; readonly ageMs: number } | undefined;
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number; readonly unseen: number } | undefined;
   /** Age of the metrics in milliseconds; Infinity when never scraped. */
   readonly ageMs: number;
   /** The metrics were stale: the worst known values replace them. */

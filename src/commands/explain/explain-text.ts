@@ -79,9 +79,7 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
       ...[`${place}  ${hostPort}`, state, whole(waiting), whole(running)],
       kvUsage === null ? "?" : percent(kvUsage),
       String(inFlight),
-      ...(shares
-        ? [String(peers?.inFlight ?? 0), peers === undefined || peers.inFlight === 0 ? "-" : span(peers.ageMs)]
-        : []),
+      ...(shares ? ofPeers(peers) : []),
       `${stale ? "* " : ""}${ageMs === null ? "never read" : span(ageMs)}`,
     ]),
   ]);
@@ -89,6 +87,14 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
     ? wrapped("* stale: waiting, running and KV count as the worst known of the candidates")
     : [];
   return [...withPick(rows, strong), ...footnote];
+}
+
+/** The requests of peers, with those that they have probably sent since they said so; and how long ago that is. */
+function ofPeers(peers: ExplainedCandidate["peers"]): [string, string] {
+  if (peers === undefined) return ["0", "-"];
+  const { inFlight, ageMs, unseen } = peers;
+  const more = unseen < 0.05 ? "" : ` +${unseen.toFixed(1)}`;
+  return [`${inFlight}${more}`, inFlight === 0 ? "-" : span(ageMs)];
 }
 
 function withPick([head, pick, ...others]: readonly string[], strong: (text: string) => string): string[] {

@@ -37,7 +37,8 @@ export class SimStore {
   #send(sender: PeerReceiver | undefined, deliver: (receiver: PeerReceiver) => void): void {
     const { delayMs, loss } = this.#sharing;
     for (const receiver of this.#receivers) {
-      if (receiver === sender || (loss > 0 && this.#random.next() < loss)) continue;
+      // An own message comes back, too, as from a store.
+      if (loss > 0 && receiver !== sender && this.#random.next() < loss) continue;
       this.#clock.after(delayMs, () => {
         if (this.#receivers.has(receiver)) deliver(receiver);
       });

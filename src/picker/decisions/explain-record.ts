@@ -176,7 +176,7 @@ const recordSchema = z
         running: number,
         kvUsage: number,
         inFlight: number,
-        peers: z.object({ inFlight: number, ageMs: number }).optional(),
+        peers: z.object({ inFlight: number, ageMs: number, unseen: number }).optional(),
         ageMs: number,
         stale: z.boolean(),
         state: z.string(),

@@ -85,7 +85,7 @@ describe("explanation of a decision", () => {
   });
 
   it("says what came from other replicas: requests, how long ago, and blocks of the pick", () => {
-    const peers = { inFlight: 2, ageMs: 31 };
+    const peers = { inFlight: 2, ageMs: 31, unseen: 1.5 };
     const one = explain(
       recordOf([candidate("a", [1, 1], W, { peers }), candidate("b", [0, 0], W)], { peerBlocks: 12 }),
     );

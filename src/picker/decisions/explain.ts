@@ -34,8 +34,11 @@ export interface ExplainedCandidate {
   readonly running: number | null;
   readonly kvUsage: number | null;
   readonly inFlight: number;
-  /** The part of other replicas of this picker, and how many milliseconds ago they said so; absent where none share their load. */
-  readonly peers?: { readonly inFlight: number; readonly ageMs: number } | undefined;
+  /**
+   * The part of other replicas of this picker, how many milliseconds ago they said so, and what they had probably sent since then.
+   * Absent where none share their load.
+   */
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number; readonly unseen: number } | undefined;
   /** Milliseconds; null when it was never scraped. */
   readonly ageMs: number | null;
   /** Whether the worst known values replace its own. */

@@ -17,8 +17,8 @@ const KEPT_CHARACTERS = 256;
 const STATES: readonly EndpointState[] = ["up", "blind", "down"];
 /** Numbers per candidate before its scores: total, waiting, running, KV usage, in flight, age, freshness, state. */
 const FIXED = 8;
-/** More where replicas share their load: requests of peers, and the age of what they said. */
-const OF_PEERS = 2;
+/** More where replicas share their load: requests of peers, the age of what they said, and what they had sent since. */
+const OF_PEERS = 3;
 
 /** One decision, while its columns are still valid. */
 export interface DecidedNow {
@@ -142,9 +142,7 @@ export class CompactRecord implements DecisionRecord {
         running: running!,
         kvUsage: kvUsage!,
         inFlight: inFlight!,
-        ...(this.#sharesLoad
-          ? { peers: { inFlight: numbers[start + FIXED]!, ageMs: numbers[start + FIXED + 1]! } }
-          : undefined),
+        ...(this.#sharesLoad ? { peers: peersIn(numbers, start + FIXED) } : undefined),
         ageMs: ageMs!,
         stale: fresh === 0,
         state: STATES[state!]!,
@@ -207,9 +205,14 @@ function addNumbers(
     if (sharesLoad) {
       numbers.push(endpoint.peers?.requests ?? 0);
       numbers.push(endpoint.peers?.ageMs(now) ?? 0);
+      numbers.push(endpoint.peers?.unseen(now).requests ?? 0);
     }
     for (let s = 0; s < scores.length; s++) numbers.push(scores[s]![i]!);
   }
+}
+
+function peersIn(numbers: readonly number[], at: number): RecordedCandidate["peers"] {
+  return { inFlight: numbers[at]!, ageMs: numbers[at + 1]!, unseen: numbers[at + 2]! };
 }
 
 const scorersOf = new WeakMap<Profile, readonly RecordedScorer[]>();

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import type { Endpoint, PeerLoad } from "../../base/inference/endpoint.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
-import { InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
+import { InFlightCounts, type PeerPart, PoolEndpoint } from "./pool-endpoint.ts";
 
 /**
  * The load that this process has sent and that has not ended, per endpoint (scheduling 3.12). This load figure is never old.
@@ -37,7 +37,7 @@ export class InFlight {
   }
 
   /** Counts the load of `peers` at the endpoint from now on, beside its own. */
-  addPeers(endpoint: PoolEndpoint, peers: PeerLoad): void {
+  addPeers(endpoint: PoolEndpoint, peers: PeerPart): void {
     const own = new InFlightCounts();
     own.requests = endpoint.own.requests;
     own.tokens = endpoint.own.tokens;
@@ -68,6 +68,7 @@ export class InFlight {
     own.requests++;
     endpoint.unscraped.requests++;
     endpoint.unscraped.tokens += tokens;
+    endpoint.peers?.sent(tokens, this.#clock.now());
     this.#ownChanged(endpoint);
     if (endpoint.inFlight.requests === 1) this.#onFirst(endpoint);
   }

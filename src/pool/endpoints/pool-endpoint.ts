@@ -69,6 +69,12 @@ export class UnscrapedCounts implements UnscrapedLoad {
   }
 }
 
+/** The load of peers at an endpoint, which hears what this process sends. */
+export interface PeerPart extends PeerLoad {
+  /** This process has sent a request. @param now monotonic milliseconds */
+  sent(tokens: number, now: number): void;
+}
+
 /**
  * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
  * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, own, peers, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
@@ -121,7 +127,7 @@ export class PoolEndpoint implements Endpoint {
   readonly inFlight = new InFlightCounts();
   /** The part that this process has sent: the same object until replicas share their load. */
   own = this.inFlight;
-  peers: PeerLoad | undefined = undefined;
+  peers: PeerPart | undefined = undefined;
   readonly unscraped = new UnscrapedCounts();
   /** Monotonic milliseconds at which its last in-flight request ended. */
   lastTrafficAt = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
-import { type LoadMessage, MAX_ENDPOINTS, type PeerRefusal, SILENCE } from "./message.ts";
+import { LEAST_INTERVAL, type LoadMessage, MAX_ENDPOINTS, type PeerRefusal, SILENCE } from "./message.ts";
 import { REPLICA_STATES, Replica } from "./replica.ts";
-import { SharedLoad } from "./shared-load.ts";
+import { type PeerPace, SharedLoad } from "./shared-load.ts";
 
 /** The most replicas that are known at a time; those that are gone make room first. */
 export const MAX_REPLICAS = 64;
@@ -8,6 +8,10 @@ export const MAX_REPLICAS = 64;
 const MAX_ADDRESSES = 2 * MAX_ENDPOINTS;
 /** Milliseconds after which a silent replica is forgotten. */
 const FORGET = 60_000;
+/** Milliseconds without load after which a replica counts as one that gets no traffic. */
+const QUIET = 60_000;
+/** Milliseconds that the news of a peer take, until that is measured: the time between two messages, and as much on the way. */
+const USUAL_LAG = 2 * LEAST_INTERVAL;
 
 /** Called after the load of the peers at an address has changed. @param requests rise of one replica, negative = fall */
 export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number) => void;
@@ -20,6 +24,7 @@ export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number)
  * Bounds: 64 replicas and 8,192 addresses.
  */
 export class PeerTable {
+  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG };
   readonly #onChange: LoadChanged;
   readonly #replicas = new Map<string, Replica>();
   readonly #loads = new Map<string, SharedLoad>();
@@ -82,6 +87,7 @@ export class PeerTable {
     replica.sequence = message.sequence;
     replica.heardAt = now;
     replica.messages++;
+    if (loads.length > 0) replica.busyAt = now;
     if (facts !== undefined) {
       replica.facts = facts;
       replica.factsAt = now;
@@ -89,6 +95,7 @@ export class PeerTable {
     this.#round++;
     for (const { key, requests, tokens } of loads) this.#set(replica, key, requests, tokens);
     this.#clear(replica);
+    this.#countBusy(now);
     return undefined;
   }
 
@@ -103,6 +110,7 @@ export class PeerTable {
       }
       if (silent >= FORGET) this.#replicas.delete(replica.id);
     }
+    if (fell > 0) this.#countBusy(now);
     return fell;
   }
 
@@ -112,6 +120,12 @@ export class PeerTable {
     for (const { state, heardAt } of this.#replicas.values())
       next = Math.min(next, heardAt + (state === "live" ? SILENCE : FORGET));
     return next;
+  }
+
+  #countBusy(now: number): void {
+    let busy = 0;
+    for (const { state, busyAt } of this.#replicas.values()) if (state === "live" && now - busyAt <= QUIET) busy++;
+    this.pace.busy = busy;
   }
 
   #admit(message: LoadMessage, now: number): Replica | undefined {
@@ -173,7 +187,7 @@ export class PeerTable {
   }
 
   #open(key: string): SharedLoad {
-    const shared = new SharedLoad(key);
+    const shared = new SharedLoad(key, this.pace);
     this.#loads.set(key, shared);
     return shared;
   }

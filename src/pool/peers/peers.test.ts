@@ -7,6 +7,7 @@ import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { clusterMark, encodeLoad } from "./codec.ts";
 import { PEERS_STATES } from "./peers.ts";
+import { SharedLoad } from "./shared-load.ts";
 
 function setUp(count = 2, options: ConstructorParameters<typeof TestReplica>[2] = {}) {
   const clock = new VirtualClock(1e12);
@@ -116,11 +117,74 @@ describe("the load of peers", () => {
     const spec = { namespace: "default", name: "e", address: "10.0.0.0", port: 8000, rank: 0, labels: {} };
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
-    registry.inFlight.addPeers(endpoint, { requests: 2, tokens: 1, ageMs: () => 0 });
+    const shared = new SharedLoad("10.0.0.0:8000", { busy: 0, lagMs: 40 });
+    shared.requests = 2;
+    shared.tokens = 1;
+    registry.inFlight.addPeers(endpoint, shared);
     expect(endpoint.inFlight).toMatchObject({ requests: 3, tokens: 6 });
     ticket.release();
     expect(endpoint.inFlight).toMatchObject({ requests: 2, tokens: 1 });
     expect(endpoint.own).toMatchObject({ requests: 0, tokens: 0 });
+  });
+});
+
+describe("what peers have probably sent since they were heard", () => {
+  it("is what this process sent in that time, once for each peer with traffic, and nothing soon after", () => {
+    const { clock, replicas } = setUp(4);
+    const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
+    a.send(0, 100);
+    expect(a.at(0).peers!.unseen(clock.now())).toEqual({ requests: 0, tokens: 0 });
+    b.send(1);
+    c.send(2);
+    clock.advance(1000);
+    a.send(0, 100);
+    a.send(0, 100);
+    // The fourth replica gets no requests.
+    const { requests, tokens } = a.at(0).peers!.unseen(clock.now());
+    expect([requests, tokens].map((figure) => Math.round(1000 * figure))).toEqual([4000, 400_000]);
+    expect(a.at(1).peers!.unseen(clock.now()).requests).toBe(0);
+    const { lagMs } = a.peers.table.pace;
+    clock.advance(lagMs);
+    expect(a.at(0).peers!.unseen(clock.now()).requests).toBeCloseTo(4 / Math.E, 0);
+    clock.advance(4 * lagMs);
+    expect(a.at(0).peers!.unseen(clock.now())).toEqual({ requests: 0, tokens: 0 });
+    expect(a.at(0).inFlight.requests).toBe(3);
+  });
+
+  it("does not count peers that got no requests for a minute, or are gone", () => {
+    const { clock, store, replicas } = setUp(3);
+    const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica];
+    b.send(1);
+    c.send(1);
+    clock.advance(20);
+    c.end(0);
+    clock.advance(59_000);
+    a.send(0);
+    expect(a.at(0).peers!.unseen(clock.now()).requests).toBe(2);
+    clock.advance(3000);
+    a.send(2);
+    expect(a.at(2).peers!.unseen(clock.now()).requests).toBe(1);
+    store.kill(b.peers);
+    clock.advance(3001);
+    a.send(1);
+    expect(a.at(1).peers!.unseen(clock.now()).requests).toBe(0);
+  });
+
+  it("lasts as long as an own message takes to the store and back, and the 20 ms between messages", () => {
+    const { clock, store, replicas } = setUp();
+    const [a] = replicas;
+    store.fate = () => [300];
+    for (let i = 0; i < 60; i++) {
+      a.send(0);
+      clock.advance(1000);
+    }
+    expect(a.peers.table.pace.lagMs).toBeCloseTo(320, 0);
+    store.fate = () => [30_000];
+    for (let i = 0; i < 60; i++) {
+      a.send(0);
+      clock.advance(1000);
+    }
+    expect(a.peers.table.pace.lagMs).toBeLessThanOrEqual(1020);
   });
 });
 

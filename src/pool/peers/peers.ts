@@ -8,7 +8,7 @@ import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { type ClusterMark, clusterMark, decodeLoad, encodeLoad, hashKeys } from "./codec.ts";
 import { LearntFacts } from "./learnt-facts.ts";
-import { type EndpointLoad, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
+import { type EndpointLoad, LEAST_INTERVAL, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
 import { PeerTable } from "./peer-table.ts";
 import { keyOf, PlacedLog } from "./placed-log.ts";
 import { Publisher } from "./publisher.ts";
@@ -51,6 +51,11 @@ export const PEERS_STATES: Readonly<Record<PeersState, Readonly<Record<PeersEven
   closed: { up: "closed", read: "closed", lost: "closed", close: "closed" },
 };
 
+/** The longest way of a message that counts, in milliseconds: a store that is slower is of no use for what happens now. */
+const LONGEST_WAY = 1000;
+/** The part of the mean that each measured way has. */
+const NEW_PART = 1 / 8;
+
 /** The least milliseconds between two warnings about one kind of refused messages. */
 const WARNING_INTERVAL = 60_000;
 
@@ -84,6 +89,7 @@ export class Peers implements PeerReceiver {
   readonly #publisher: Publisher;
   readonly #warnedAt = new Map<PeerRefusal, number>();
   #sequence = 0;
+  #sentAt = 0;
   #factsDue = true;
   #expiry: Timer | undefined;
   #unsubscribe: (() => void)[] = [];
@@ -163,8 +169,11 @@ export class Peers implements PeerReceiver {
   #hear(message: Uint8Array): PeerRefusal | undefined {
     const read = decodeLoad(this.#cluster, message);
     if (typeof read === "string") return read;
-    if (read.id === this.self.id) return "own";
     const now = this.#parts.clock.now();
+    if (read.id === this.self.id) {
+      if (read.epoch === this.self.epoch && read.sequence === this.#sequence) this.#came(now - this.#sentAt);
+      return "own";
+    }
     this.#expire();
     const refusal = this.table.hear(read, now);
     if (refusal !== undefined) return refusal;
@@ -172,6 +181,13 @@ export class Peers implements PeerReceiver {
     this.#parts.onLoad?.();
     if (this.#expiry === undefined) this.#armExpiry();
     return undefined;
+  }
+
+  /** An own message is back: those of peers have come about as far. */
+  #came(ms: number): void {
+    const { pace } = this.table;
+    const lag = LEAST_INTERVAL + Math.min(LONGEST_WAY, ms);
+    pace.lagMs += (lag - pace.lagMs) * NEW_PART;
   }
 
   #move(event: PeersEvent): void {
@@ -210,6 +226,7 @@ export class Peers implements PeerReceiver {
     const message = encodeLoad(this.#cluster, { ...this.self, sequence: ++this.#sequence, loads, facts });
     this.sent.messages++;
     this.sent.bytes += message.length;
+    this.#sentAt = this.#parts.clock.now();
     this.#parts.transport.publishLoad(message);
   }
 

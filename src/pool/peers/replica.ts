@@ -30,6 +30,8 @@ export class Replica implements Heard {
   sequence: number;
   state: ReplicaState = "live";
   heardAt: number;
+  /** Monotonic milliseconds at which it last had load. */
+  busyAt = Number.NEGATIVE_INFINITY;
   /** Messages that counted. */
   messages = 0;
   facts: PeerFacts | undefined = undefined;

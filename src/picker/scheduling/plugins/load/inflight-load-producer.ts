@@ -34,7 +34,8 @@ const parameters = z.strictObject({
 
 /**
  * scheduling 3.12. Each endpoint has its counts (`Endpoint.inFlight`). The exchange keeps them from routing to the last byte,
- * so each decision sees the one before it. Where replicas share their load, the counts include that of the peers.
+ * so each decision sees the one before it. Where replicas share their load, the counts include that of the peers, and what they
+ * have probably sent since they said so.
  */
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
@@ -66,7 +67,11 @@ export const inflightLoadProducer = defineProducer({
         const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
-        if (peers !== undefined && !syncCrossReplicaState) {
+        if (peers !== undefined && syncCrossReplicaState) {
+          const unseen = peers.unseen(candidates.now);
+          requests[i]! += unseen.requests;
+          tokens[i]! += unseen.tokens;
+        } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;
         }

@@ -1,6 +1,7 @@
 import type { PeersView } from "../../src/pool/peers/peers-view.ts";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
+import { freePort, onFreePorts } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { type Epp, endpointsFile, type Sim, seenBy, startEpp, startSims } from "../support/stack.ts";
@@ -10,16 +11,17 @@ import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 const TOKEN_MS = 50;
 const ENDLESS = 100_000;
 
+const argsFor = ({ port }: TcpProxy): string[] => ["--peers", `redis://127.0.0.1:${port}`, "--peers-name", "llm/pool"];
+
 /** Replicas of a picker that share through one store, behind one Envoy, in front of three model servers. */
 export class Pickers {
   readonly store: RunningRedis;
   /** Stands between the pickers and the store. */
   readonly proxy: TcpProxy;
   readonly sims: readonly Sim[];
-  readonly replicas: readonly Epp[];
+  readonly replicas: Epp[];
   readonly envoy: RunningEnvoy;
   readonly #endpoints: string;
-  readonly #more: Epp[] = [];
 
   private constructor(parts: Pick<Pickers, "store" | "proxy" | "sims" | "replicas" | "envoy">, endpoints: string) {
     ({ store: this.store, proxy: this.proxy, sims: this.sims, replicas: this.replicas, envoy: this.envoy } = parts);
@@ -32,8 +34,10 @@ export class Pickers {
     const sims = await startSims(3, ["--max-model-len", "1000000", "--inter-token-latency", `${TOKEN_MS}ms`]);
     const ports = sims.map(({ port }) => port);
     const endpoints = endpointsFile(ports);
-    const args = ["--peers", `redis://127.0.0.1:${proxy.port}`, "--peers-name", "llm/pool"];
-    const replicas = await Promise.all(Array.from({ length: count }, () => startEpp(endpoints, 0, args)));
+    // Ports of their own, so that a replica can come back to its port.
+    const start = async (): Promise<Epp> =>
+      onFreePorts(async () => startEpp(endpoints, await freePort(), argsFor(proxy)));
+    const replicas = await Promise.all(Array.from({ length: count }, start));
     const [first, ...more] = replicas.map(({ port }) => ({ host: "127.0.0.1", port }));
     const envoy = await startEnvoy({
       variant: "standalone",
@@ -48,12 +52,9 @@ export class Pickers {
     return new Pickers({ store, proxy, sims, replicas, envoy }, endpoints);
   }
 
-  /** Starts one more replica, which Envoy does not know. @param env of the process besides */
-  async oneMore(name: string): Promise<Epp> {
-    const args = ["--peers", `redis://127.0.0.1:${this.proxy.port}`, "--peers-name", name];
-    const epp = await startEpp(this.#endpoints, 0, args);
-    this.#more.push(epp);
-    return epp;
+  /** Starts a replica that was ended again, on its port. */
+  async restart(n: number): Promise<void> {
+    this.replicas[n] = await startEpp(this.#endpoints, this.replicas[n]!.port, argsFor(this.proxy));
   }
 
   get url(): string {
@@ -128,7 +129,7 @@ export class Pickers {
   }
 
   async stop(): Promise<void> {
-    const parts = [...this.sims, ...this.replicas, ...this.#more, this.envoy];
+    const parts = [...this.sims, ...this.replicas, this.envoy];
     await Promise.all(parts.map(({ process }) => process.stop("SIGKILL")));
     await this.proxy.close();
     await this.store.stop();

@@ -281,7 +281,7 @@ if (helm !== undefined)
     it.each([
       [{}, "modelServers.matchLabels is required"],
       [{ ...BASE, peers: { name: "x" } }, "peers.name needs peers.url or peers.secretName"],
-      [{ ...BASE, peers: { url: "redis://x", secretName: "y" } }, "peers.url and peers.secretName are both set"],
+      [{ ...BASE, peers: { url: "redis://x", secretName: "store" } }, "peers.url and peers.secretName are both set"],
       [{ ...BASE, flags: { peers: "redis://x" } }, "flags.peers is set by the chart: use the value peers.url"],
       [{ ...BASE, router: { epp: { replicas: 2 } } }, "router.epp.replicas is `replicas`"],
       [{ ...BASE, inferenceExtension: { replicas: 2 } }, "inferenceExtension.replicas is `replicas`"],

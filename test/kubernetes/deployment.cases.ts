@@ -35,7 +35,7 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
   const env = Object.fromEntries(
     container.env.map(({ name, value, valueFrom }: { name: string; value?: string; valueFrom?: Rendered }) => [
       name,
-      value ?? DOWNWARD[valueFrom?.["fieldRef"].fieldPath],
+      value ?? DOWNWARD[valueFrom?.["fieldRef"]?.fieldPath],
     ]),
   );
   const settings = parseEppFlags(container.args, env) as EppSettings;

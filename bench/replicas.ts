@@ -19,6 +19,7 @@ import { InferenceCore } from "../src/picker/core/inference-core.ts";
 import { PLUGIN_REGISTRY } from "../src/picker/core/plugins/plugins.ts";
 import type { Exchange } from "../src/picker/exchange/wire.ts";
 import { clusterMark, encodeLoad, PlacedWriter } from "../src/pool/peers/codec.ts";
+import { markOf } from "../src/pool/peers/placed-log.ts";
 import type { PeerReceiver } from "../src/pool/peers/transport.ts";
 import { objectivesFromFlags } from "../src/pool/resources/objectives.ts";
 
@@ -173,7 +174,7 @@ class Picker {
           const hash = (): Int32Array => Int32Array.from({ length: NEW_BLOCKS }, () => random.below(2 ** 32));
           writer.add(sender, {
             key: `10.0.0.${random.below(ENDPOINTS)}:8000`,
-            space: spaceMark,
+            space: markOf(SPACE),
             blockTokens: 64,
             count: NEW_BLOCKS,
             low: hash(),
@@ -192,13 +193,6 @@ class Picker {
     return messages.sort((a, b) => a.at - b.at);
   }
 }
-
-/** As `PlacedLog` makes it. */
-const spaceMark = (() => {
-  let mark = 0x811c9dc5;
-  for (let i = 0; i < SPACE.length; i++) mark = Math.imul(mark ^ SPACE.charCodeAt(i), 0x01000193);
-  return mark | 0;
-})();
 
 const PICKERS = [
   new Picker("shares nothing", undefined),

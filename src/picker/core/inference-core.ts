@@ -382,9 +382,12 @@ export class InferenceCore {
 
   /** @param previous plugins that may keep their state */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
-    const { clock, random, log, hooks: ownHooks = [] } = this.#options;
+    const { clock, random, log, indexBytes, hooks: ownHooks = [] } = this.#options;
     const sharedPrefixes = this.peers?.prefixes;
-    const parts = { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls, sharedPrefixes };
+    const parts = {
+      ...{ clock, random, log, indexBytes, previous, ownHooks, failures: this.#log, calls: this.#calls },
+      sharedPrefixes,
+    };
     // The warm-up prepares nothing, so it starts no threads.
     const made = makeInForce(
       config,

@@ -143,8 +143,8 @@ export function keyOf({ address, port, hostPort }: Endpoint): string {
   return address.includes(":") ? `[${normaliseAddress(address)}]:${port}` : hostPort;
 }
 
-/** 32 bits of FNV-1a. */
-function markOf(space: string): number {
+/** The mark of a space in messages: 32 bits of FNV-1a. */
+export function markOf(space: string): number {
   let mark = 0x811c9dc5;
   for (let i = 0; i < space.length; i++) mark = Math.imul(mark ^ space.charCodeAt(i), 0x01000193);
   return mark | 0;

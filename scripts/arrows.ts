@@ -113,6 +113,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/prefix",
     "picker/scheduling",
     "pool/endpoints",
+    "pool/peers",
     "base/document",
     "base/plugin",
     "base/process",
@@ -152,6 +153,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "picker/tokenizers",
     "pool/discovery",
     "pool/endpoints",
+    "pool/peers",
     "pool/resources",
     "base/document",
     "base/grpc",
@@ -188,6 +190,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
   "pool/endpoints": ["base/document", "base/grpc", "base/plugin"],
   "pool/kubernetes": ["base/document"],
+  "pool/peers": ["pool/endpoints", "base/plugin"],
   "pool/resources": ["base/document"],
   // base
   "base/clock": [],

@@ -26,6 +26,8 @@ interface PlannedWorkload {
   readonly metricsLagMs: number;
   /** Bytes of a token's text, 1 to 16; absent = 4. */
   readonly bytesPerToken?: number | undefined;
+  /** As of `RunOptions`. */
+  readonly restartEveryMs?: number | undefined;
 }
 
 export interface StudyPlan {
@@ -205,7 +207,7 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
     workload: definition.make({ rate, durationMs, servers, warmUp }),
     engine: (_, parts) => new BatchingEngine({ config, ...parts }),
     ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
-    ...{ serversAtMs, prefillShare },
+    ...{ serversAtMs, prefillShare, restartEveryMs: workload.restartEveryMs },
   };
 }
 

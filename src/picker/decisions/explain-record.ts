@@ -195,6 +195,8 @@ const recordSchema = z
         ceiling: number,
       })
       .optional(),
+    // Records of earlier releases lack this field.
+    cache: z.object({ predicted: number, events: number, reported: number, prompt: number }).optional(),
     full: fullSchema.optional(),
   })
   .transform((record) => ({
@@ -202,5 +204,6 @@ const recordSchema = z
     refusal: record.refusal,
     served: record.served,
     queued: record.queued,
+    cache: record.cache,
     full: record.full,
   }));

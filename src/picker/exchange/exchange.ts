@@ -217,8 +217,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     else this.#response.drop();
     this.#quota?.settle(this.#response, cause, this.#attempts !== undefined);
     this.#place?.ended(this.#response.usage);
-    if (cause === "complete")
-      this.#lesson?.learn(this.#response, requestPath(this.#headers), this.#services.clock.now());
+    this.#learn(cause === "complete");
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
       status: this.#response.status,
@@ -245,6 +244,17 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
       attempts: this.#attempts,
       wait: this.#place?.wait,
     });
+  }
+
+  /** Process and plugins learn from the answer. */
+  #learn(isComplete: boolean): void {
+    const attempts = this.#attempts;
+    const response = this.#response;
+    const path = requestPath(this.#headers);
+    if (isComplete) this.#lesson?.learn(response, path, this.#services.clock.now());
+    if (attempts === undefined) return;
+    const answer = { attempts, response, path, streaming: this.streaming };
+    attempts.ended(isComplete ? this.#services.cacheReports?.take(answer) : undefined);
   }
 
   #identify(): void {

@@ -1,5 +1,5 @@
 import type { BlockHashes } from "./block-hash.ts";
-import { EntryLru } from "./entry-lru.ts";
+import { EntryLru, isNotAfter, NEVER } from "./entry-lru.ts";
 import { HolderTable } from "./holder-table.ts";
 
 /** Blocks that an endpoint can hold when its engine reports no number (scheduling 3.10.1). */
@@ -25,7 +25,7 @@ const SHARDS = 1 << SHARD_BITS;
  * Bounds: an endpoint holds at most its capacity, in blocks and in tokens. All endpoints together hold at most `maxPairs` pairs
  * of block and endpoint, in equal shares when the capacities add up to more.
  *
- * A pair takes 52 bytes: 28 in the endpoint's list, and 24 in the table, once per distinct block. A block of several endpoints
+ * A pair takes 56 bytes: 32 in the endpoint's list, and 24 in the table, once per distinct block. A block of several endpoints
  * takes 4 + slots/8 bytes more. Arrays double, so up to twice that is allocated; an empty index takes 90 KB. A lookup costs one
  * probe per block of the longest match plus one word per block and 32 slots.
  */
@@ -107,9 +107,12 @@ export class PrefixIndex {
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
+   * @param before receives, for each block, the turn in which the endpoint used it before; `NEVER` = it did not have the block
+   * @returns the turn of this use; the turns of an endpoint count up
    */
-  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity): void {
+  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity, before?: Int32Array): number {
     const list = this.#lists[slot] ?? this.#open(slot);
+    const turn = list.nextTurn();
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
@@ -117,9 +120,27 @@ export class PrefixIndex {
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot, found[i]);
-      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
+      const last = list.touch((entry << SHARD_BITS) | shard, blockTokens);
+      if (last === NEVER) this.#size++;
+      if (before !== undefined) before[i] = last;
       while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
+    return turn;
+  }
+
+  /**
+   * Drops the blocks that an endpoint has not used since a turn, the least recently used one first.
+   * @param turn the last one whose blocks are dropped
+   * @param most blocks, from 0 up
+   * @returns the number of dropped blocks
+   */
+  dropOlder(slot: number, turn: number, most: number): number {
+    const list = this.#lists[slot];
+    if (list === undefined) return 0;
+    let dropped = 0;
+    for (; dropped < most && list.size > 0 && isNotAfter(list.oldestTurn, turn); dropped++) this.#evict(list, slot);
+    if (dropped > 0) list.trim();
+    return dropped;
   }
 
   /** Drops all blocks of the endpoint of `slot`. */

@@ -172,6 +172,16 @@ describe("the tokens of a request", () => {
     expect(() => texts("chat", { messages: [user("x")] }, known)).toThrow(`refuses the messages: ${roles}`);
   });
 
+  it("are refused when they take too long; pieces that are remembered take no time", () => {
+    const model = modelOf();
+    const prompt = "word ".repeat(2000);
+    expect(texts("completions", { prompt }, model)).toEqual([prompt]);
+    let pieces = 2;
+    model.isLate = () => pieces-- <= 0;
+    expect(texts("completions", { prompt }, model)).toEqual([prompt]);
+    expect(() => texts("completions", { prompt: `x${prompt}` }, model)).toThrow("its tokens take too long");
+  });
+
   it("are refused for an image where the template takes texts only", () => {
     const model = modelOf({ chat_template: "{% for m in messages %}{{ m.content }}{% endfor %}" });
     expect(texts("chat", { messages: [user([{ type: "text", text: "a" }, "b"])] }, model)).toEqual(["a\nb"]);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { AnswerListener } from "../../../../base/inference/cache-report.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, receivedBytesPerToken } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
@@ -10,6 +11,7 @@ import {
   type TokenizedPrompt,
 } from "../../../../base/plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import { AnswerLessons } from "../../../prefix/answer-lessons.ts";
 import {
   BlockHasher,
   BlockHashes,
@@ -58,6 +60,12 @@ const parameters = z
       .min(1)
       .default(DEFAULT_CAPACITY)
       .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+    learnFromAnswers: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Forget blocks that an endpoint no longer has, by the cached tokens that its answers report. A parameter of Sluice alone.",
+      ),
   })
   .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {
     path: ["blockSizeTokens"],
@@ -77,8 +85,17 @@ export const approxPrefixCacheProducer = defineProducer({
 
 type Settings = z.output<typeof parameters>;
 
+/** A request whose blocks are at an endpoint. */
+interface Placement {
+  /** Whether somebody reports its answer. */
+  listens: boolean;
+  /** What the answer will teach; undefined = nothing. */
+  lesson: Required<AnswerListener> | undefined;
+}
+
 class ApproxPrefixCache implements Producer {
   readonly index = new PrefixIndex();
+  readonly lessons = new AnswerLessons(this.index);
   readonly #settings: Settings;
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
@@ -89,6 +106,12 @@ class ApproxPrefixCache implements Producer {
   #request: InferenceRequest | undefined;
   /** Tokens in each of those blocks. */
   #blockTokens = 0;
+  /** Whether they are the whole of one prompt, so that a share of the prompt's tokens says which they are. */
+  #isWhole = false;
+  /** Of that request; undefined = nobody asks for it. */
+  #placement: Placement | undefined;
+  /** The turns in which the blocks of a request were used before. */
+  #before = new Int32Array(64);
 
   constructor(settings: Settings, { random }: PluginContext) {
     this.#settings = settings;
@@ -107,10 +130,13 @@ class ApproxPrefixCache implements Producer {
     // The bytes of a block do not depend on the learned bytes per token: else later requests would not find its hash. Only its
     // number of tokens follows the learned value.
     const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
+    const maxBlocks = this.#maxBlocks(blockSize, blockTokens);
     this.#request = undefined;
-    this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
+    this.#placement = undefined;
+    this.#hasher.hash(hashed, blockSize, maxBlocks, this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
+    this.#isWhole = hashed.prompts.length === 1 && this.#hashes.count < maxBlocks;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
     candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
     candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
@@ -119,24 +145,44 @@ class ApproxPrefixCache implements Producer {
   /** The endpoint will soon hold the prompt, so the next request with the same prefix should follow this one. */
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
+    const placement = this.#placement;
     this.#request = undefined;
-    this.#add(this.#hashes, this.#blockTokens, endpoint);
+    this.#placement = undefined;
+    // With a stage of its own for the prompt, an answer does not say which endpoint had what in its cache.
+    const learns = placement?.listens === true && others.size === 0;
+    const lesson = this.#add(this.#hashes, this.#blockTokens, endpoint, learns);
+    if (placement !== undefined) placement.lesson = lesson;
     const prefill = others.get(PREFILL_PROFILE);
     if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
 
   refused(): void {
     this.#request = undefined;
+    this.#placement = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
     const hashes = this.#hashes.copy();
     const blockTokens = this.#blockTokens;
-    return (served) => this.#add(hashes, blockTokens, served);
+    const placement = this.#placementNow();
+    return (served) => {
+      const { lesson } = placement;
+      lesson?.ended(undefined);
+      placement.lesson = this.#add(hashes, blockTokens, served, lesson !== undefined);
+    };
+  }
+
+  listen(request: InferenceRequest): AnswerListener | undefined {
+    if (!this.#settings.learnFromAnswers || !this.#isWhole) return undefined;
+    if (request !== this.#request || this.#hashes.count === 0) return undefined;
+    const placement = this.#placementNow();
+    placement.listens = true;
+    return listenerOf(placement);
   }
 
   endpointRemoved(endpoint: Endpoint): void {
+    this.lessons.forget(endpoint.slot);
     this.index.remove(endpoint.slot);
     this.#names.delete(endpoint.slot);
   }
@@ -148,10 +194,21 @@ class ApproxPrefixCache implements Producer {
     return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
   }
 
-  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): void {
-    if (hashes.count === 0) return;
-    this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint));
+  /** @returns what the answer teaches, if it is to teach something */
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint, learns = false) {
+    const { count } = hashes;
+    if (count === 0) return undefined;
+    if (count > this.#before.length) this.#before = new Int32Array(2 * count);
+    const before = this.#before;
+    const turn = this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint), before);
     this.#names.set(endpoint.slot, endpoint.id);
+    if (!learns) return undefined;
+    return this.lessons.open({ slot: endpoint.slot, turn, before, blocks: count, tokens: count * blockTokens });
+  }
+
+  #placementNow(): Placement {
+    this.#placement ??= { listens: false, lesson: undefined };
+    return this.#placement;
   }
 
   /**
@@ -189,6 +246,11 @@ class ApproxPrefixCache implements Producer {
   }
 }
 
+/** A function of its own, so that what it returns keeps no request. */
+function listenerOf(placement: Placement): AnswerListener {
+  return { answered: () => placement.lesson?.answered(), ended: (report) => placement.lesson?.ended(report) };
+}
+
 /** A token has as many bytes as one counts for in text, so blocks have the same size either way. */
 function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
   return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
@@ -201,11 +263,20 @@ function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedProm
   return count > 0 ? (HASHED_BYTES_PER_TOKEN * units) / count : HASHED_BYTES_PER_TOKEN;
 }
 
-/** Returns name, type and number of entries of each prefix producer of a plan, for the gauge of the index size. */
-export function prefixIndexSizes(
-  plan: SchedulingPlan,
-): { readonly name: string; readonly type: string; readonly size: number }[] {
+/** An index of prompt prefixes, for metrics. */
+interface PrefixIndexFigures {
+  /** Of the plugin. */
+  readonly name: string;
+  readonly type: string;
+  /** Entries. */
+  readonly size: number;
+  /** Counts up while the plugin lives. */
+  readonly lessons: Pick<AnswerLessons, "corrections" | "dropped">;
+}
+
+/** Returns the figures of each prefix producer of a plan. */
+export function prefixIndexes(plan: SchedulingPlan): PrefixIndexFigures[] {
   return plan.producers.flatMap(({ name, type, plugin }) =>
-    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size }] : [],
+    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size, lessons: plugin.lessons }] : [],
   );
 }

@@ -1,8 +1,15 @@
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
+import { poissonArrivals } from "../../src/lab/simulator/workloads/arrivals.ts";
+import { drawTokens } from "../../src/lab/simulator/workloads/draws.ts";
+import { joined, randomText } from "../../src/lab/simulator/workloads/prompt-text.ts";
+import { leadMs, type WorkloadDefinition } from "../../src/lab/simulator/workloads/workload.ts";
 import { CATALOGUE } from "../../src/lab/study/catalogue.ts";
 import type { Policy } from "../../src/lab/study/policies.ts";
 import { type SimulateFlags, simulateSettings } from "../../src/lab/study/simulate-settings.ts";
-import { runStudy, type StudyPlan } from "../../src/lab/study/study.ts";
+import { play, Run } from "../../src/lab/study/run.ts";
+import { runOptions, type StudyPlan } from "../../src/lab/study/study.ts";
 import { traceSettings } from "../../src/lab/study/trace/trace-settings.ts";
+import { checkedConfig } from "../../src/picker/core/config-source.ts";
 
 /** A simulation in which it matters whether the picker knows what the servers have in their caches. */
 export interface CacheCase {
@@ -17,6 +24,29 @@ export interface CacheCase {
   /** The approximate index is expected to err. */
   readonly errs?: boolean;
 }
+
+const TEMPLATES = 800;
+
+/** Many prompts with a common beginning, and short answers: what a server reports of its cache comes soon. */
+const CLASSIFICATION: WorkloadDefinition = {
+  name: "classification",
+  about: "800 instructions of 3,000 tokens, each with texts of 200 tokens, and answers of about 20 tokens",
+  ...{ rates: [100], rateUnit: "requests/s", servers: 8, preset: "llama-3-8b-h100", durationMs: 60_000 },
+  warmUp: { rate: 60, durationMs: 60_000, restMs: 5_000 },
+  make: ({ rate, durationMs, warmUp }) => ({
+    start(port) {
+      const { random } = port;
+      const templates = Array.from({ length: TEMPLATES }, () => randomText(random, 3_000));
+      const arrive = (): void => {
+        const prompt = joined(templates[random.below(TEMPLATES)]!, randomText(random, 200));
+        port.send({ prompt, outputTokens: drawTokens(random, { mean: 20, sigma: 0.5, least: 1, most: 100 }) });
+      };
+      const begin = leadMs(warmUp);
+      if (warmUp !== undefined) poissonArrivals(port, warmUp.rate, warmUp.durationMs, arrive);
+      port.clock.after(begin, () => poissonArrivals(port, rate, begin + durationMs, arrive));
+    },
+  }),
+};
 
 // The prompts of b2b-saas fill about 110,000 blocks, 13,800 for each of eight servers.
 const B2B = "b2b-saas";
@@ -33,6 +63,8 @@ export const CACHE_CASES: readonly CacheCase[] = [
   { name: "documents, 1x", workload: "working-set-1x", flags: { rate: ["10"] } },
   { name: "documents, 4x", workload: "working-set-4x", flags: { rate: ["4"] }, errs: true },
   { name: "documents, 1x, restarts", workload: "working-set-1x", flags: { rate: ["10"] }, restartEveryMs: 7_000 },
+  { name: "classification", workload: "classification", flags: { rate: ["100"] } },
+  { name: "classification, restarts", workload: "classification", flags: { rate: ["100"] }, restartEveryMs: 7_000 },
 ];
 /** The trace of the command line. */
 export const TRACE_CASE: CacheCase = { name: "trace", workload: "", flags: {} };
@@ -52,21 +84,28 @@ export async function playCase(
   seeds: string,
   trace: { readonly file: string; readonly window: string; readonly speed: string },
 ): Promise<CacheFigures[]> {
-  const catalogue = { ...CATALOGUE, policies };
+  const catalogue = { ...CATALOGUE, policies, workloads: [...CATALOGUE.workloads, CLASSIFICATION] };
   const given = { ...flags, policy: policies.map(({ name }) => name), seeds };
   const asked: StudyPlan =
     workload === ""
       ? (await traceSettings(trace.file, { ...given, window: trace.window, speed: trace.speed }, catalogue)).plan
       : simulateSettings([workload], given, catalogue);
-  const workloads = asked.workloads.map((planned) => {
-    const { preset } = planned;
-    const config = { ...preset.config, kvBlocks: kvBlocks ?? preset.config.kvBlocks };
-    return { ...planned, restartEveryMs, preset: { ...preset, config } };
-  });
-  const { runs } = await runStudy({ ...asked, workloads });
-  return policies.map(({ name }) => {
-    const own = runs.filter((run) => run.policy === name);
-    const mean = (figures: readonly number[]): number => figures.reduce((sum, x) => sum + x, 0) / figures.length;
-    return { ttft: mean(own.map(({ ttft }) => ttft.p90)), hits: mean(own.map(({ hitRate }) => hitRate)) };
-  });
+  const planned = asked.workloads[0]!;
+  const { preset } = planned;
+  const config = { ...preset.config, kvBlocks: kvBlocks ?? preset.config.kvBlocks };
+  const own = { ...planned, restartEveryMs, preset: { ...preset, config } };
+  const figures: CacheFigures[] = [];
+  for (const { source } of policies) {
+    const sums = { ttft: 0, hits: 0 };
+    for (const seed of asked.seeds) {
+      const decides = { config: await checkedConfig(source!, silentLogger) };
+      const run = new Run({ ...runOptions(own, planned.rates[0]!, seed), decides });
+      await play(run);
+      const { ttft, hitRate } = run.figures();
+      sums.ttft += ttft.p90;
+      sums.hits += hitRate;
+    }
+    figures.push({ ttft: sums.ttft / asked.seeds.length, hits: sums.hits / asked.seeds.length });
+  }
+  return figures;
 }

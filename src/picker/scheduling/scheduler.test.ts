@@ -377,6 +377,7 @@ describe("the reports of a scheduler", () => {
       excludedDown: 0,
       filters: [],
       failed: [],
+      cache: { predicted: 0, events: null, reported: null, prompt: null },
       others: [],
       scorers: [
         { name: "queue-scorer", weight: 1 },

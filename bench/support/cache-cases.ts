@@ -5,8 +5,8 @@ import { joined, randomText } from "../../src/lab/simulator/workloads/prompt-tex
 import { leadMs, type WorkloadDefinition } from "../../src/lab/simulator/workloads/workload.ts";
 import { CATALOGUE } from "../../src/lab/study/catalogue.ts";
 import type { Policy } from "../../src/lab/study/policies.ts";
-import { type SimulateFlags, simulateSettings } from "../../src/lab/study/simulate-settings.ts";
 import { play, Run } from "../../src/lab/study/run.ts";
+import { type SimulateFlags, simulateSettings } from "../../src/lab/study/simulate-settings.ts";
 import { runOptions, type StudyPlan } from "../../src/lab/study/study.ts";
 import { traceSettings } from "../../src/lab/study/trace/trace-settings.ts";
 import { checkedConfig } from "../../src/picker/core/config-source.ts";
@@ -31,7 +31,7 @@ const TEMPLATES = 800;
 const CLASSIFICATION: WorkloadDefinition = {
   name: "classification",
   about: "800 instructions of 3,000 tokens, each with texts of 200 tokens, and answers of about 20 tokens",
-  ...{ rates: [100], rateUnit: "requests/s", servers: 8, preset: "llama-3-8b-h100", durationMs: 60_000 },
+  ...{ rates: [320], rateUnit: "requests/s", servers: 8, preset: "llama-3-8b-h100", durationMs: 60_000 },
   warmUp: { rate: 60, durationMs: 60_000, restMs: 5_000 },
   make: ({ rate, durationMs, warmUp }) => ({
     start(port) {
@@ -63,8 +63,8 @@ export const CACHE_CASES: readonly CacheCase[] = [
   { name: "documents, 1x", workload: "working-set-1x", flags: { rate: ["10"] } },
   { name: "documents, 4x", workload: "working-set-4x", flags: { rate: ["4"] }, errs: true },
   { name: "documents, 1x, restarts", workload: "working-set-1x", flags: { rate: ["10"] }, restartEveryMs: 7_000 },
-  { name: "classification", workload: "classification", flags: { rate: ["100"] } },
-  { name: "classification, restarts", workload: "classification", flags: { rate: ["100"] }, restartEveryMs: 7_000 },
+  { name: "classification", workload: "classification", flags: { rate: ["320"] } },
+  { name: "classification, restarts", workload: "classification", flags: { rate: ["320"] }, restartEveryMs: 7_000 },
 ];
 /** The trace of the command line. */
 export const TRACE_CASE: CacheCase = { name: "trace", workload: "", flags: {} };

@@ -116,7 +116,7 @@ export const SCHEDULER_METRICS = {
   prefixCacheTokensTotal: {
     type: "counter",
     name: "sluice_prefix_cache_tokens_total",
-    help: "Prompt tokens of answers that say how many their server had cached, by source: prompt (all of them), reported, predicted (by what was routed there), events (by KV-cache events).",
+    help: "Prompt tokens of answers that say how many their server had cached, by source: prompt (all of them), reported, predicted (by earlier requests), events (by KV-cache events).",
     labels: ["target_model_name", "by"],
     maxSeries: 4096,
   },

@@ -110,6 +110,20 @@ describe("what an index learns from answers", () => {
     expect(lessons.corrections).toBe(1);
   });
 
+  it("an answer that ends late says nothing: the endpoint has used a quarter of its blocks since", () => {
+    for (const [between, corrections] of [
+      [[9], 1],
+      [[8, 9], 0],
+    ] as const) {
+      const { route, lessons } = setUp();
+      // Of 100 blocks, 20 or 30 are used after the first of these requests.
+      const open = [route(4), route(5)];
+      for (const number of between) route(number).ends(undefined);
+      for (const one of open) one.ends(0);
+      expect(lessons.corrections).toBe(corrections);
+    }
+  });
+
   it("a request that failed holds nothing up", () => {
     const { route, lessons } = setUp();
     route(20).ended(undefined);

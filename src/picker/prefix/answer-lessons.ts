@@ -13,6 +13,8 @@ const MOST_SHARE = 0.5;
 const MOST_BLOCKS = 8192;
 /** A report contradicts the index where it has fewer than this share of the expected blocks. */
 const FAR_FEWER = 0.75;
+/** A report is too late when the endpoint has used so many blocks since, as a share of those that it holds. */
+const LATE = 0.25;
 /** Tokens are not spread evenly over the blocks of a prompt: so many more blocks than the report says may be there. */
 const UNEVEN = 1.1;
 /** Where the estimate of a prompt's tokens is wrong by more than this factor, the places of its blocks are unknown. */
@@ -47,6 +49,9 @@ export interface Placed {
  * how far back the memory of the endpoint goes. Engines drop the least recently used blocks first, so an endpoint that lacked a
  * block lacks all that it used no later. A restart is the same with a later turn: nothing from before it is there.
  *
+ * Old news says nothing. An answer ends long after its prompt was looked up, and in between the endpoint has got back much of what
+ * it lost. To forget the rest then moves it to endpoints that have to compute it, too.
+ *
  * One answer may mislead: some requests do not read the cache, and chance has a part in the order of eviction. So two answers in a
  * row must say so, and an endpoint that still has blocks of that age takes the first one back. One answer makes an endpoint lose
  * half of its blocks at most.
@@ -72,6 +77,7 @@ export class AnswerLessons {
     unanswered.add(turn);
     if (unanswered.size > MAX_UNANSWERED) unanswered.delete(unanswered.values().next().value!);
     const parts = partsOf(before, blocks);
+    const uses = this.#index.usesOf(slot);
     return {
       answered: () => {
         unanswered.delete(turn);
@@ -80,6 +86,7 @@ export class AnswerLessons {
         unanswered.delete(turn);
         if (report === undefined || this.#evidence.get(slot) !== evidence) return;
         const wrong = report.promptTokens / tokens;
+        if (this.#index.usesOf(slot) - uses > LATE * this.#index.blocksOf(slot)) return;
         if (!(wrong <= WORST_ESTIMATE && wrong >= 1 / WORST_ESTIMATE)) return;
         this.#learn(evidence, parts, settled, (blocks * report.cachedTokens) / report.promptTokens);
       },

@@ -41,6 +41,7 @@ export class EntryLru {
   #size = 0;
   #weight = 0;
   #turn = NEVER;
+  #touches = 0;
   /**
    * The node that was next newer than the one touched last. Requests with the same prefix touch the same entries in the same
    * order, so the next touch is often of this node.
@@ -49,6 +50,11 @@ export class EntryLru {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** Touches so far. */
+  get touches(): number {
+    return this.#touches;
   }
 
   /** The sum of the weights of all entries. */
@@ -79,6 +85,7 @@ export class EntryLru {
    * @returns the turn in which it was used before; `NEVER` = it is new here
    */
   touch(entry: number, weight: number): number {
+    this.#touches++;
     let node = this.#following;
     if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
       node = this.#heads[this.#bucket(entry)]!;
@@ -179,11 +186,13 @@ export class EntryLru {
     this.#following = 0;
     // From the oldest to the newest, so that the newest becomes the first.
     const turn = this.#turn;
+    const touches = this.#touches;
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) {
       this.#turn = old[STRIDE * from + TURN]!;
       this.touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!);
     }
     this.#turn = turn;
+    this.#touches = touches;
   }
 }
 

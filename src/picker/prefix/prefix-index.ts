@@ -64,6 +64,11 @@ export class PrefixIndex {
     return this.#lists[slot]?.size ?? 0;
   }
 
+  /** Returns how often blocks of the endpoint of `slot` were used, each block of each request once; 0 when it holds none. */
+  usesOf(slot: number): number {
+    return this.#lists[slot]?.touches ?? 0;
+  }
+
   /** Number of distinct blocks. */
   get blocks(): number {
     let blocks = 0;

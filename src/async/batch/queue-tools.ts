@@ -6,6 +6,7 @@ import { UnreadableMessage } from "../brokers/messages/request.ts";
 import type { DeadLetter, QueueEntry } from "../brokers/queue-client.ts";
 import { durationText } from "./batch-progress.ts";
 import { print, tell } from "./print.ts";
+import { type ReleaseOptions, releaseQueues } from "./queue-release.ts";
 import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
 /** Most dead letters that one call puts back. */
@@ -110,6 +111,21 @@ export function requeueDead(source: QueueStoreLocation, wanted: string, most: nu
   });
 }
 
+/**
+ * Hands claimed messages and retries back to their queues.
+ * @param wanted names of queues; none = all known queues
+ */
+export function releaseMessages(
+  source: QueueStoreLocation,
+  wanted: readonly string[],
+  options: Omit<ReleaseOptions, "queues">,
+): Promise<void> {
+  return withQueueStore(source, async (place) => {
+    const queues = await place.queueNames(wanted);
+    await releaseQueues(place, { ...options, queues }, realClock, tell);
+  });
+}
+
 async function withQueueStore(source: QueueStoreLocation, work: (place: QueueStore) => Promise<void>): Promise<void> {
   const place = await openQueueStore(source, false);
   try {
@@ -168,6 +184,7 @@ export interface EntryView {
   readonly entry: unknown;
 }
 
+/** Returns an entry for display. An entry that cannot be read has null in place of its fields, and its text. */
 export function entryView(stored: QueueEntry | DeadLetter): EntryView {
   const about =
     "score" in stored ? { score: stored.score } : { died: Math.floor(stored.at / 1000), reason: stored.reason };
@@ -205,6 +222,7 @@ export function agoText(at: number, now: number): string {
   return at > now ? `in ${durationText(at - now)}` : `${durationText(now - at)} ago`;
 }
 
+/** A number for a table; `NOTHING` for NaN. */
 export function numberText(value: number): string {
   return Number.isNaN(value) ? NOTHING : String(value);
 }

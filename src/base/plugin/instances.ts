@@ -3,6 +3,7 @@ import type { Random } from "../clock/random.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { PluginDefinition, PluginKind, PluginKinds, PluginLifecycle } from "./kinds.ts";
+import type { SharedPrefixes } from "./shared-prefixes.ts";
 import type { StartTokenizers } from "./tokenizers.ts";
 
 /** A plugin as a configuration describes it. */
@@ -25,8 +26,12 @@ export interface InstanceParts {
    * description and those of its references are unchanged.
    */
   readonly previous?: PluginInstances | undefined;
+  /** As `PluginContext.indexBytes`. */
+  readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent where plugins get none. */
   readonly startTokenizers?: StartTokenizers | undefined;
+  /** Absent where no replicas share what they know. */
+  readonly sharedPrefixes?: SharedPrefixes | undefined;
 }
 
 interface Made {
@@ -143,14 +148,16 @@ export class PluginInstances {
   }
 
   #create<K extends PluginKind>({ definition, name, parameters }: PluginDescription<K>): PluginKinds[K] {
-    const { clock, random, log, startTokenizers } = this.#parts;
+    const { clock, random, log, indexBytes, startTokenizers, sharedPrefixes } = this.#parts;
     return definition.create(parameters, {
       name,
       clock,
       random,
       log: log.child({ plugin: name }),
       plugin: (wanted, kind) => this.#referenced(name, wanted, kind),
+      indexBytes,
       startTokenizers,
+      sharedPrefixes,
     });
   }
 

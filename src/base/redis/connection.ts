@@ -20,6 +20,8 @@ export interface RedisDeps {
 }
 
 export interface RedisOptions {
+  /** Name of the connection in `CLIENT LIST`, unless the URL gives one; without spaces. */
+  readonly name?: string;
   /** Milliseconds that the server may be silent while an answer is due; default 10,000. Longer than any blocking command. */
   readonly commandTimeout?: number;
   /** Loaded on every connection before it counts as ready. */
@@ -209,7 +211,7 @@ class RedisLink implements Redis {
     const wish = HANDSHAKES[this.#handshake]!;
     const announce = wish.announce && this.#options.onChanged !== undefined;
     const handshake = announce === wish.announce ? wish : HANDSHAKES[1];
-    const client = makeClient(this.#address, this.#connection.tls, handshake);
+    const client = makeClient(this.#address, this.#connection.tls, handshake, this.#options.name);
     this.#client = client;
     client.on("error", (error) => this.#broken(client, messageOf(error), error));
     client.on("end", () => this.#broken(client, "the connection ended"));

@@ -12,28 +12,33 @@ interface ValidateFlags {
 
 /** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("validate", "check EndpointPickerConfig, gateway.yaml and dispatch.yaml files as at a start of sluice")
+  return command(
+    "validate",
+    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as at a start of sluice",
+  )
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option(
       "--kind <kind>",
-      "what the files are: picker, gateway or dispatch; without it, the content of each file decides",
+      "what the files are: picker, gateway, dispatch or endpoints; without it, the content of each file decides",
     )
     .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
     .option(
       "--schema [kind]",
-      "print the JSON Schema for editors, and check nothing: picker (default) or gateway, for gateway.yaml",
+      "print the JSON Schema for editors, and check nothing: picker (default), gateway or dispatch",
       false,
     )
     .action(async (files: readonly string[], flags: ValidateFlags) => {
-      const { configSchemaText, gatewaySchemaText } = await import("./config-tools.ts");
+      const { schemaText } = await import("./config-tools.ts");
       const { fileKind, validateFile } = await import("./validate-file.ts");
       if (flags.schema !== false) {
         const kind = flags.schema === true ? "picker" : fileKind(String(flags.schema), "--schema");
-        if (kind === "dispatch")
-          throw new SluiceError("FLAG_VALUE", "there is no JSON Schema for dispatch.yaml; docs/reference has its keys");
-        const isGateway = kind === "gateway";
-        output.out(isGateway ? gatewaySchemaText() : configSchemaText());
+        if (kind === "endpoints")
+          throw new SluiceError(
+            "FLAG_VALUE",
+            "there is no JSON Schema for endpoints files; docs/use/gateway.md has their keys",
+          );
+        output.out(await schemaText(kind));
         return;
       }
       const kind = flags.kind === undefined ? undefined : fileKind(flags.kind, "--kind");

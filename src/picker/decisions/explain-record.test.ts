@@ -60,6 +60,7 @@ const RECORD: DecisionRecord = {
     {
       ...{ id: "default/a", hostPort: "[::1]:8000", total: -0, scores: [0], waiting: Number.NaN, running: 1 },
       ...{ kvUsage: 0.5, inFlight: 1, ageMs: Number.POSITIVE_INFINITY, stale: true, state: "blind" },
+      peers: { inFlight: 1, ageMs: 20.5, unseen: 0.25 },
     },
   ],
   others: [{ profile: "prefill", id: "default/p" }],
@@ -114,7 +115,11 @@ describe("a full record as a file", () => {
     await expect(refusal({ ...plain, full: { ...plain.full, columns: { "p/k": [] } } })).rejects.toThrow(
       /p\/k.*has 0 numbers for 1 endpoints/,
     );
-    await expect(readRecord(file("no record"))).rejects.toMatchObject({ code: "DOCUMENT_INVALID" });
+    for (const other of ["no record", "endpoints: []"])
+      await expect(readRecord(file(other))).rejects.toMatchObject({
+        code: "DOCUMENT_INVALID",
+        message: expect.stringMatching(/holds no decision record: save what sluice explain ID --full prints$/),
+      });
     await expect(readRecord(join(FOLDER, "missing.json"))).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
   });
 });

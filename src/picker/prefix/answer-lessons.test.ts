@@ -26,7 +26,8 @@ function setUp() {
   const route = (number: number, { slot = 0, blocks = 10 } = {}) => {
     const hashes = chain(number, blocks);
     const before = new Int32Array(blocks);
-    const turn = index.add(hashes, slot, BLOCK, CAPACITY, before);
+    index.add(hashes, slot, BLOCK, CAPACITY, undefined, before);
+    const turn = index.turnOf(slot);
     const tokens = blocks * BLOCK;
     const lesson = lessons.open({ slot, turn, before, blocks, tokens });
     return {
@@ -122,6 +123,13 @@ describe("what an index learns from answers", () => {
       for (const one of open) one.ends(0);
       expect(lessons.corrections).toBe(corrections);
     }
+  });
+
+  it("blocks that another replica placed last may not be there yet: they prove nothing when they are missing", () => {
+    const { route, lessons, index } = setUp();
+    for (const number of [4, 5]) index.addForPeer(chain(number, 10), 0, BLOCK, CAPACITY);
+    for (const number of [4, 5]) route(number).ends(0);
+    expect(lessons.corrections).toBe(0);
   });
 
   it("a request that failed holds nothing up", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EntryLru, isNotAfter, NEVER } from "./entry-lru.ts";
+import { EntryLru, isNotAfter, isOfPeer, NEVER } from "./entry-lru.ts";
 
 describe("entries of one endpoint by use", () => {
   it("takes no place of the arrays before for an entry after they shrank", () => {
@@ -17,13 +17,25 @@ describe("entries of one endpoint by use", () => {
   it("knows the turn in which each entry was used last, also after its arrays grew and shrank", () => {
     const list = new EntryLru();
     for (let entry = 1; entry <= 100; entry++) {
-      expect(list.nextTurn()).toBe(entry);
+      list.nextTurn();
       list.touch(entry, 1);
+      expect(list.turn).toBe(2 * entry);
     }
-    expect([list.oldestTurn, list.touch(1, 1), list.touch(1, 1), list.oldestTurn]).toEqual([1, 1, 100, 2]);
+    expect([list.oldestTurn, list.touch(1, 1), list.touch(1, 1), list.oldestTurn]).toEqual([2, 2, 200, 4]);
     while (list.size > 10) list.evict();
     list.trim();
-    expect([list.oldestTurn, list.touch(95, 1), list.touch(50, 1)]).toEqual([92, 95, NEVER]);
+    expect([list.oldestTurn, list.touch(95, 1), list.touch(50, 1)]).toEqual([184, 190, NEVER]);
+  });
+
+  it("tells the turns of peers from its own, which count up together", () => {
+    const list = new EntryLru();
+    const turns = [false, true, true, false].map((forPeer) => {
+      list.nextTurn(forPeer);
+      return list.turn;
+    });
+    expect(turns.map(isOfPeer)).toEqual([false, true, true, false]);
+    expect(turns.toSorted((a, b) => a - b)).toEqual(turns);
+    expect(new Set([...turns, NEVER]).size).toBe(5);
   });
 
   it("compares turns also where they have begun again", () => {

@@ -8,9 +8,16 @@ const TURN = 5;
 
 /** In place of a turn: the entry was not there. */
 export const NEVER = 0;
+/** The bit of turns in which a peer touched the entries. */
+const PEER = 1;
+
+/** Whether a peer touched the entries of a turn: nobody here knows what became of its request. */
+export function isOfPeer(turn: number): boolean {
+  return (turn & PEER) !== 0;
+}
 
 /**
- * Whether one turn is not after another one. Turns are 32-bit numbers that begin again after four billion; two turns of a list are
+ * Whether one turn is not after another one. Turns are 32-bit numbers that begin again after two billion; two turns of a list are
  * compared correctly while less than half of that lies between them.
  */
 export function isNotAfter(turn: number, other: number): boolean {
@@ -47,6 +54,9 @@ export class EntryLru {
    * order, so the next touch is often of this node.
    */
   #following = 0;
+  /** By node: 1 = only a peer has touched the entry. Undefined until a peer touches one. */
+  #foreign: Uint8Array | undefined;
+  #taken = 0;
 
   get size(): number {
     return this.#size;
@@ -64,13 +74,22 @@ export class EntryLru {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return this.#nodes.byteLength + this.#heads.byteLength;
+    return this.#nodes.byteLength + this.#heads.byteLength + (this.#foreign?.byteLength ?? 0);
   }
 
-  /** Begins a turn, which is that of all entries touched from now on. @returns the turn */
-  nextTurn(): number {
-    this.#turn = (this.#turn + 1) | 0;
-    if (this.#turn === NEVER) this.#turn++;
+  /** How often `touch` met an entry that only a peer had touched before. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  /** Begins a turn, which is that of all entries touched from now on. @param forPeer whether a peer touches them */
+  nextTurn(forPeer = false): void {
+    this.#turn = ((this.#turn | PEER) + 1) | (forPeer ? PEER : 0);
+    if (this.#turn === NEVER) this.#turn = ((NEVER | PEER) + 1) | 0;
+  }
+
+  /** The turn of the entries that are touched now. */
+  get turn(): number {
     return this.#turn;
   }
 
@@ -85,6 +104,16 @@ export class EntryLru {
    * @returns the turn in which it was used before; `NEVER` = it is new here
    */
   touch(entry: number, weight: number): number {
+    return this.#touch(entry, weight, 0);
+  }
+
+  /** As `touch`, for what a peer says. An entry that this process has touched stays its own. */
+  touchForPeer(entry: number, weight: number): number {
+    this.#foreign ??= new Uint8Array(this.#heads.length);
+    return this.#touch(entry, weight, 1);
+  }
+
+  #touch(entry: number, weight: number, foreign: 0 | 1): number {
     this.#touches++;
     let node = this.#following;
     if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
@@ -96,6 +125,10 @@ export class EntryLru {
       this.#unlink(node);
       this.#linkFirst(node);
       this.#weigh(node, weight);
+      if (this.#foreign !== undefined && foreign === 0 && this.#foreign[node] === 1) {
+        this.#foreign[node] = 0;
+        this.#taken++;
+      }
       const before = this.#nodes[STRIDE * node + TURN]!;
       this.#nodes[STRIDE * node + TURN] = this.#turn;
       return before;
@@ -106,6 +139,7 @@ export class EntryLru {
       if (this.#used === this.#heads.length) this.#rebuild(this.#heads.length * 2);
       node = this.#used++;
     }
+    if (this.#foreign !== undefined) this.#foreign[node] = foreign;
     this.#nodes[STRIDE * node] = entry;
     const bucket = this.#bucket(entry);
     this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
@@ -175,6 +209,8 @@ export class EntryLru {
   #rebuild(nodes: number): void {
     const old = this.#nodes;
     const weights = this.#weights;
+    const foreign = this.#foreign;
+    if (foreign !== undefined) this.#foreign = new Uint8Array(nodes);
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
     this.#weights = new Float32Array(this.#nodes.buffer);
@@ -189,7 +225,7 @@ export class EntryLru {
     const touches = this.#touches;
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) {
       this.#turn = old[STRIDE * from + TURN]!;
-      this.touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!);
+      this.#touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!, foreign?.[from] === 1 ? 1 : 0);
     }
     this.#turn = turn;
     this.#touches = touches;

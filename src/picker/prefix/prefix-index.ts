@@ -6,6 +6,13 @@ import { HolderTable } from "./holder-table.ts";
 export const DEFAULT_CAPACITY = 31_250;
 /** The most pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
+/** The most bytes that are allocated for a pair. */
+const MOST_PAIR_BYTES = 112;
+
+/** The most pairs of an index that takes at most so many bytes. */
+export function pairsWithin(bytes: number = Number.POSITIVE_INFINITY): number {
+  return Math.max(1, Math.min(DEFAULT_MAX_PAIRS, Math.floor(bytes / MOST_PAIR_BYTES)));
+}
 
 /** The capacity of an endpoint; the first bound that is reached counts. */
 export interface IndexCapacity {
@@ -112,25 +119,63 @@ export class PrefixIndex {
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
+   * @param news receives the blocks that the endpoint did not have; absent = nobody asks
    * @param before receives, for each block, the turn in which the endpoint used it before; `NEVER` = it did not have the block
-   * @returns the turn of this use; the turns of an endpoint count up
+   * @returns how many of the blocks only a peer had added to this endpoint (`addForPeer`)
    */
-  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity, before?: Int32Array): number {
+  add(
+    hashes: BlockHashes,
+    slot: number,
+    blockTokens: number,
+    capacity: IndexCapacity,
+    news?: BlockHashes | undefined,
+    before?: Int32Array,
+  ): number {
     const list = this.#lists[slot] ?? this.#open(slot);
-    const turn = list.nextTurn();
+    list.nextTurn();
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
     const found = this.#found;
+    const { taken } = list;
+    news?.reset(hashes.count, 0);
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot, found[i]);
       const last = list.touch((entry << SHARD_BITS) | shard, blockTokens);
-      if (last === NEVER) this.#size++;
       if (before !== undefined) before[i] = last;
+      if (last === NEVER) {
+        this.#size++;
+        news?.push(low[i]!, high[i]!);
+      }
       while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
-    return turn;
+    news?.reverse();
+    return list.taken - taken;
+  }
+
+  /** As `add`, for blocks that a peer has placed. What this process has added itself stays its own. */
+  addForPeer(
+    { low, high, count }: { readonly low: Int32Array; readonly high: Int32Array; readonly count: number },
+    slot: number,
+    blockTokens: number,
+    capacity: IndexCapacity,
+  ): void {
+    const list = this.#lists[slot] ?? this.#open(slot);
+    list.nextTurn(true);
+    const limit = Math.min(capacity.blocks, this.#share());
+    this.#shrink(list, slot, limit, capacity.tokens);
+    for (let i = count - 1; i >= 0; i--) {
+      const shard = high[i]! >>> (32 - SHARD_BITS);
+      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
+      if (list.touchForPeer((entry << SHARD_BITS) | shard, blockTokens) === NEVER) this.#size++;
+      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
+    }
+  }
+
+  /** The turn of the last `add` to the endpoint of `slot`; the turns of an endpoint count up. `NEVER` = it holds nothing. */
+  turnOf(slot: number): number {
+    return this.#lists[slot]?.turn ?? NEVER;
   }
 
   /**

@@ -57,6 +57,7 @@ export interface ScheduleExtras {
 }
 
 const NOBODY: readonly Endpoint[] = [];
+const NO_PEER_BLOCKS = { peerBlocks: 0 };
 const NO_EXTRAS: ScheduleExtras = {};
 
 /**
@@ -284,6 +285,8 @@ export class Scheduler {
       columns,
       run.profile.name,
     );
+    const { peerBlocks = 0 } = prefixProducer?.plugin ?? NO_PEER_BLOCKS;
+    if (peerBlocks > 0) record.peerBlocks = peerBlocks;
     this.#log.add(record);
     const scores = this.#scored(run);
     const result = { endpoints: listed, uncachedTokens, keepsTokens, record, moved, listener, scores };

@@ -11,6 +11,7 @@ import {
   type TokenizedPrompt,
 } from "../../../../base/plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import type { PrefixChannel, SharedBlocks } from "../../../../base/plugin/shared-prefixes.ts";
 import { AnswerLessons } from "../../../prefix/answer-lessons.ts";
 import {
   BlockHasher,
@@ -19,7 +20,7 @@ import {
   type HashedRequest,
   MIN_BLOCK_TOKENS,
 } from "../../../prefix/block-hash.ts";
-import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex, pairsWithin } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
 /** The name of the profile whose endpoint computes the prompt in disaggregated serving (scheduling 3.10.4). */
@@ -34,6 +35,11 @@ const DEFAULT_BLOCK_TOKENS = 16;
 const MAX_CAPACITY = 2 ** 20;
 /** The limit of hashed bytes per token: text that is nearly all escapes has up to six times as many bytes for a token. */
 const MOST_HASHED_BYTES_PER_TOKEN = 16;
+/**
+ * Peers hear only of new blocks. Of one decision in this many they hear of all its blocks: what a peer has missed or dropped comes
+ * back, and what is in use stays young in its index.
+ */
+const REPEAT_EVERY = 16;
 /** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
@@ -94,8 +100,8 @@ interface Placement {
 }
 
 class ApproxPrefixCache implements Producer {
-  readonly index = new PrefixIndex();
-  readonly lessons = new AnswerLessons(this.index);
+  readonly index: PrefixIndex;
+  readonly lessons: AnswerLessons;
   readonly #settings: Settings;
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
@@ -112,13 +118,25 @@ class ApproxPrefixCache implements Producer {
   #placement: Placement | undefined;
   /** The turns in which the blocks of a request were used before. */
   #before = new Int32Array(64);
+  /** Undefined where no replicas share what they know. */
+  readonly #channel: PrefixChannel | undefined;
+  /** The blocks that the last `add` found to be new. */
+  readonly #news: BlockHashes | undefined;
+  #untilRepeat = REPEAT_EVERY;
+  /** Of the request that was routed last: blocks that only peers had placed at its endpoint. */
+  peerBlocks = 0;
 
-  constructor(settings: Settings, { random }: PluginContext) {
+  constructor(settings: Settings, { name, random, indexBytes, sharedPrefixes }: PluginContext) {
     this.#settings = settings;
+    this.index = new PrefixIndex(pairsWithin(indexBytes));
+    this.lessons = new AnswerLessons(this.index);
     const { blockSizeTokens, blockSize } = settings;
     const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
     this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
-    this.#hasher = new BlockHasher(random.below(2 ** 32), random.below(2 ** 32));
+    const [key0, key1] = sharedPrefixes?.hashKeys ?? [random.below(2 ** 32), random.below(2 ** 32)];
+    this.#hasher = new BlockHasher(key0, key1);
+    this.#news = sharedPrefixes === undefined ? undefined : new BlockHashes();
+    this.#channel = sharedPrefixes?.open(name, (endpoint, blocks) => this.#placedByPeer(endpoint, blocks));
   }
 
   produce(context: ProduceContext): void {
@@ -133,6 +151,7 @@ class ApproxPrefixCache implements Producer {
     const maxBlocks = this.#maxBlocks(blockSize, blockTokens);
     this.#request = undefined;
     this.#placement = undefined;
+    this.peerBlocks = 0;
     this.#hasher.hash(hashed, blockSize, maxBlocks, this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
@@ -148,10 +167,10 @@ class ApproxPrefixCache implements Producer {
     const placement = this.#placement;
     this.#request = undefined;
     this.#placement = undefined;
+    this.peerBlocks = this.#add(this.#hashes, this.#blockTokens, endpoint);
     // With a stage of its own for the prompt, an answer does not say which endpoint had what in its cache.
-    const learns = placement?.listens === true && others.size === 0;
-    const lesson = this.#add(this.#hashes, this.#blockTokens, endpoint, learns);
-    if (placement !== undefined) placement.lesson = lesson;
+    if (placement?.listens === true && others.size === 0)
+      placement.lesson = this.#lesson(this.#hashes, this.#blockTokens, endpoint);
     const prefill = others.get(PREFILL_PROFILE);
     if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
@@ -163,13 +182,16 @@ class ApproxPrefixCache implements Producer {
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
-    const hashes = this.#hashes.copy();
+    const packed = this.#hashes.packed();
     const blockTokens = this.#blockTokens;
     const placement = this.#placementNow();
     return (served) => {
+      const hashes = new BlockHashes();
+      hashes.unpack(packed);
       const { lesson } = placement;
       lesson?.ended(undefined);
-      placement.lesson = this.#add(hashes, blockTokens, served, lesson !== undefined);
+      this.#add(hashes, blockTokens, served);
+      if (lesson !== undefined) placement.lesson = this.#lesson(hashes, blockTokens, served);
     };
   }
 
@@ -187,6 +209,10 @@ class ApproxPrefixCache implements Producer {
     this.#names.delete(endpoint.slot);
   }
 
+  close(): void {
+    this.#channel?.close();
+  }
+
   /** Returns the number of blocks per endpoint, most first (scheduling 9.2). */
   debugState(): unknown {
     const pods = [...this.#names].map(([slot, pod]) => ({ pod, blocks: this.index.blocksOf(slot) }));
@@ -194,16 +220,33 @@ class ApproxPrefixCache implements Producer {
     return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
   }
 
-  /** @returns what the answer teaches, if it is to teach something */
-  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint, learns = false) {
-    const { count } = hashes;
-    if (count === 0) return undefined;
-    if (count > this.#before.length) this.#before = new Int32Array(2 * count);
-    const before = this.#before;
-    const turn = this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint), before);
+  /** @returns how many of the blocks only peers had placed there */
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): number {
+    if (hashes.count === 0) return 0;
+    if (hashes.count > this.#before.length) this.#before = new Int32Array(2 * hashes.count);
+    const capacity = this.#capacityOf(endpoint);
+    const fromPeers = this.index.add(hashes, endpoint.slot, blockTokens, capacity, this.#news, this.#before);
     this.#names.set(endpoint.slot, endpoint.id);
-    if (!learns) return undefined;
-    return this.lessons.open({ slot: endpoint.slot, turn, before, blocks: count, tokens: count * blockTokens });
+    if (this.#channel !== undefined) this.#tell(this.#channel, endpoint, hashes, blockTokens);
+    return fromPeers;
+  }
+
+  #tell(channel: PrefixChannel, endpoint: Endpoint, hashes: BlockHashes, blockTokens: number): void {
+    const repeats = --this.#untilRepeat <= 0;
+    if (repeats) this.#untilRepeat = REPEAT_EVERY;
+    const { low, high, count } = repeats ? hashes : this.#news!;
+    if (count > 0) channel.placed(endpoint, { low, high, count, blockTokens });
+  }
+
+  #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {
+    this.index.addForPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
+    this.#names.set(endpoint.slot, endpoint.id);
+  }
+
+  /** Begins to learn from the answer to the request that was added last. */
+  #lesson({ count }: BlockHashes, blockTokens: number, { slot }: Endpoint): Required<AnswerListener> {
+    const turn = this.index.turnOf(slot);
+    return this.lessons.open({ slot, turn, before: this.#before, blocks: count, tokens: count * blockTokens });
   }
 
   #placementNow(): Placement {

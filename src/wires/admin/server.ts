@@ -8,7 +8,7 @@ import { severalBegin } from "./decision-search.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { CHECK_PATH, checkRoute } from "./page/check-route.ts";
 import { NO_QUEUES } from "./page/core-queues.ts";
-import { feedRoutes, helloOf } from "./page/routes.ts";
+import { type Beside, feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
 import { pageRoutes } from "./page-files.ts";
@@ -106,7 +106,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
   const { feed, demo } = options;
-  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, { demo: demo !== undefined }));
+  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, besideOf(options)));
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   if (feed?.check !== undefined) checkRoute(app, feed.check, clock);
   demo?.(app);
@@ -127,6 +127,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       return shut(server);
     },
   };
+}
+
+function besideOf({ demo, views }: AdminOptions): Beside {
+  return { demo: demo !== undefined, replicas: views.peers() !== undefined };
 }
 
 /** The kinds of profiles: where CPU time goes, and allocations that are still alive. */

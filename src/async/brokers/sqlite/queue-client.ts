@@ -16,18 +16,28 @@ import { entryText } from "./rows.ts";
 import { QueueTables } from "./tables.ts";
 import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
+/** A client of a queue file, which can also take requests back. */
+export interface SqliteQueueClient extends QueueClient {
+  /**
+   * Takes requests out of the file that no dispatcher has, without a result, and marks those that a dispatcher has as cancelled.
+   * @returns for each id whether it was taken out
+   * @throws SluiceError BROKER_UNAVAILABLE
+   */
+  withdraw(ids: readonly string[]): Promise<readonly boolean[]>;
+}
+
 /**
  * @param create false: a missing file is not created
  * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT, BROKER_UNAVAILABLE
  */
-export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): QueueClient {
+export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): SqliteQueueClient {
   const file = new QueueFile(path, deps, create);
   // A temporary error was only logged until now. This read throws it: a command does not wait for it to pass.
   file.read(() => file.statement("SELECT id FROM store").get());
   return new SqliteClient(file, deps);
 }
 
-class SqliteClient implements QueueClient {
+class SqliteClient implements SqliteQueueClient {
   readonly place: string;
   readonly sharedRetries = false;
   readonly inspector: SqliteInspector;
@@ -53,6 +63,16 @@ class SqliteClient implements QueueClient {
 
   async outstanding(ids: readonly string[]): Promise<readonly boolean[]> {
     return this.#file.read(() => ids.map((id) => this.#tables.isOutstanding(id)));
+  }
+
+  withdraw(ids: readonly string[]): Promise<readonly boolean[]> {
+    return this.#file.write(() =>
+      ids.map((id) => {
+        const taken = this.#tables.withdraw(id);
+        this.#tables.cancel(id);
+        return taken;
+      }),
+    );
   }
 
   async backlog(queueName: string): Promise<QueueBacklog> {

@@ -24,7 +24,7 @@ import { laneQueue } from "./batch-task.ts";
 const POOL = "batch";
 /** Milliseconds between claims of an idle queue, of a lease, and between two looks for leases that ran out. */
 const POLL = 1000;
-const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 5 };
+const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /** How the lines of batches reach the model servers. */
 export interface BatchDispatchSettings {

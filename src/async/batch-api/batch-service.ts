@@ -49,7 +49,10 @@ export class BatchService {
     });
   }
 
-  start(): void {
+  /** @throws SluiceError BROKER_UNAVAILABLE */
+  async start(): Promise<void> {
+    // This process has the folder to itself, so whoever claimed these is gone.
+    await this.#client.requeueClaims();
     this.#dispatch.start();
     this.#engine.start();
     this.#note();

@@ -97,7 +97,7 @@ async function startBatchServer(
       "the Batch API",
     );
     parts.push(() => shut(server));
-    service.start();
+    await service.start();
     const at = (address: ListenAddress, bound: unknown): string => hostPort(address.host, (bound as AddressInfo).port);
     return {
       listening: [

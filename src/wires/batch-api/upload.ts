@@ -1,6 +1,6 @@
-import { createWriteStream } from "node:fs";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { once } from "node:events";
+import { type FileHandle, open } from "node:fs/promises";
+import type { Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { ApiError, invalidParameter } from "./api-error.ts";
 
@@ -9,6 +9,8 @@ const MOST_FIELDS = 8;
 const FIELD_BYTES = 1024;
 /** Characters of the longest name of a file. */
 const LONGEST_NAME = 255;
+
+const BROKEN_OFF = new ApiError(400, "invalid_form", "the form is not complete or not well formed");
 
 /** An uploaded form whose file is on the disk. */
 export interface Upload {
@@ -32,58 +34,91 @@ export async function receiveUpload(request: Request, path: string, admit: (byte
       "invalid_form",
       "send the file as multipart/form-data, with the fields `file` and `purpose`",
     );
+  const form = formOf(type);
+  const handle = await open(path, "wx", 0o600).catch((error: unknown) => {
+    throw diskError(error);
+  });
+  try {
+    const upload = await received(request.body as AsyncIterable<Uint8Array>, form, handle, admit);
+    await handle.sync();
+    return upload;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function received(
+  body: AsyncIterable<Uint8Array>,
+  form: BusboyInstance,
+  handle: FileHandle,
+  admit: (bytes: number) => void,
+): Promise<Upload> {
   const fields = new Map<string, string>();
   let file: { readonly filename: string; bytes: number } | undefined;
+  let content: Readable | undefined;
   let writing: Promise<void> | undefined;
-  let fault: ApiError | undefined;
-  const form = formOf(type);
-  const body = Readable.fromWeb(request.body as Parameters<typeof Readable.fromWeb>[0]);
-  const stop = (error: ApiError): void => {
-    fault ??= error;
-    body.destroy(error);
-    form.destroy();
+  let failed: unknown;
+  const fault = Promise.withResolvers<never>();
+  // Whoever waits for something else hears of it later.
+  fault.promise.catch(() => {});
+  const fail = (error: unknown): void => {
+    failed ??= error;
+    fault.reject(error);
   };
+  form.on("error", () => fail(BROKEN_OFF));
   form.on("field", (name, value, nameTruncated, valueTruncated) => {
-    if (nameTruncated || valueTruncated) stop(invalidParameter(name.slice(0, 100), "the field is too long"));
-    else if (fields.has(name)) stop(invalidParameter(name, "the field is there twice"));
+    if (nameTruncated || valueTruncated) fail(invalidParameter(name.slice(0, 100), "the field is too long"));
+    else if (fields.has(name)) fail(invalidParameter(name, "the field is there twice"));
     else fields.set(name, value);
   });
   form.on("file", (name, stream, filename) => {
     if (name !== "file" || file !== undefined) {
       stream.resume();
-      stop(invalidParameter(name.slice(0, 100), "the form must have one file, in the field `file`"));
+      fail(invalidParameter(name.slice(0, 100), "the form must have one file, in the field `file`"));
       return;
     }
-    const found = { filename: (filename ?? "").slice(0, LONGEST_NAME) || "input.jsonl", bytes: 0 };
-    file = found;
-    writing = pipeline(
-      stream,
-      async function* (pieces: AsyncIterable<Buffer>) {
-        for await (const piece of pieces) {
-          found.bytes += piece.length;
-          admit(found.bytes);
-          yield piece;
-        }
-      },
-      createWriteStream(path, { flags: "wx", mode: 0o600, flush: true, highWaterMark: 1024 * 1024 }),
-    );
-    writing.catch((error: unknown) => stop(error instanceof ApiError ? error : diskError(error)));
+    file = { filename: (filename ?? "").slice(0, LONGEST_NAME) || "input.jsonl", bytes: 0 };
+    content = stream;
+    writing = written(stream, handle, file, admit);
+    writing.catch((error: unknown) => fail(error));
   });
   for (const event of ["fieldsLimit", "filesLimit", "partsLimit"] as const)
-    form.on(event, () => stop(new ApiError(400, "invalid_form", "the form has too many parts")));
+    form.on(event, () => fail(new ApiError(400, "invalid_form", "the form has too many parts")));
   try {
-    await pipeline(body, form);
-    await writing;
+    for await (const piece of body) {
+      if (failed !== undefined) throw failed;
+      if (!form.write(piece)) await Promise.race([once(form, "drain"), fault.promise]);
+    }
+    const finished = once(form, "finish");
+    form.end();
+    await Promise.race([finished, fault.promise]);
+    await Promise.race([writing, fault.promise]);
   } catch (error) {
+    content?.destroy();
     await writing?.catch(() => {});
-    if (fault !== undefined) throw fault;
-    throw error instanceof ApiError
-      ? error
-      : new ApiError(400, "invalid_form", "the form is not complete or not well formed");
+    // The first fault is the cause of what failed after it.
+    const cause = failed ?? error;
+    throw cause instanceof ApiError ? cause : BROKEN_OFF;
   }
-  if (fault !== undefined) throw fault;
   if (file === undefined) throw invalidParameter("file", "the form has no file in the field `file`");
   return { ...file, fields };
+}
+
+async function written(
+  content: AsyncIterable<Buffer>,
+  handle: FileHandle,
+  file: { bytes: number },
+  admit: (bytes: number) => void,
+): Promise<void> {
+  for await (const piece of content) {
+    file.bytes += piece.length;
+    admit(file.bytes);
+    try {
+      for (let at = 0; at < piece.length; ) at += (await handle.write(piece, at)).bytesWritten;
+    } catch (error) {
+      throw diskError(error);
+    }
+  }
 }
 
 function formOf(type: string): BusboyInstance {

@@ -140,7 +140,7 @@ export class EngineRig {
 
   /** Queues again what a dispatcher claimed and never settled. */
   async reclaim(): Promise<void> {
-    await this.#broker.reclaim();
+    await this.#broker.reclaim(new Set());
   }
 
   /** Works until the batch has ended. */

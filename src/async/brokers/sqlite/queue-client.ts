@@ -24,6 +24,12 @@ export interface SqliteQueueClient extends QueueClient {
    * @throws SluiceError BROKER_UNAVAILABLE
    */
   withdraw(ids: readonly string[]): Promise<readonly boolean[]>;
+  /**
+   * Queues all claimed requests again, for a process that knows that no dispatcher works on the file: their leases would keep them
+   * back. A dispatcher that does work on them finds its leases lost.
+   * @returns how many @throws SluiceError BROKER_UNAVAILABLE
+   */
+  requeueClaims(): Promise<number>;
 }
 
 /**
@@ -73,6 +79,10 @@ class SqliteClient implements SqliteQueueClient {
         return taken;
       }),
     );
+  }
+
+  async requeueClaims(): Promise<number> {
+    return this.#file.write(() => this.#tables.requeueClaims());
   }
 
   async backlog(queueName: string): Promise<QueueBacklog> {

@@ -221,6 +221,13 @@ export class QueueTables {
     return Number(this.#file.statement(sql).run(id).changes) > 0;
   }
 
+  /** Queues the claimed messages of all queues again. @returns how many */
+  requeueClaims(): number {
+    return Number(
+      this.#file.statement(`UPDATE messages SET state = ${WAITING} WHERE state = ${CLAIMED}`).run().changes,
+    );
+  }
+
   isCancelled({ seq, deliveries }: DeliveryKey): boolean {
     const sql = `SELECT cancelled FROM messages WHERE ${HELD}`;
     return this.#file.statement(sql).get(seq, deliveries)?.["cancelled"] === 1;

@@ -80,9 +80,7 @@ export class BatchCalls {
   }
 
   /** The custom ids of an ended batch that have an answer, each as often as it has one, and those among them with success. */
-  async answers(
-    id: string,
-  ): Promise<{
+  async answers(id: string): Promise<{
     readonly all: readonly string[];
     readonly good: readonly string[];
     readonly codes: ReadonlySet<string>;

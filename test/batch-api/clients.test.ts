@@ -127,6 +127,6 @@ describe("the official clients on the Batch API", () => {
     await Promise.all(sims.map(({ process }) => process.stop()));
     const ended = await late.ended(await late.submit(chatLines("l", 3), "2s"));
     expect([ended.status, ended.request_counts]).toEqual(["expired", { total: 3, completed: 0, failed: 3 }]);
-    expect((await late.answers(ended.id)).all.sort()).toEqual(["l1", "l2", "l3"]);
+    expect([...(await late.answers(ended.id)).all].sort()).toEqual(["l1", "l2", "l3"]);
   });
 });

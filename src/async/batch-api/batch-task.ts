@@ -9,7 +9,7 @@ import { checkInput, type InputCheck } from "./input-check.ts";
 import type { StoredBatch } from "./records.ts";
 
 /** The header with the id of the batch of a request. */
-const BATCH_HEADER = "x-sluice-batch";
+export const BATCH_HEADER = "x-sluice-batch";
 
 /** Milliseconds between two notes of the progress. */
 const NOTE = 500;

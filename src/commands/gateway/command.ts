@@ -3,6 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
 import { LEARN_HELP, withBodyOptions, withExplainOptions } from "../common/exchange-flags.ts";
+import { withGatewayBatchOptions } from "./batch-options.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
 import { withKeysOptions } from "./keys-options.ts";
@@ -77,30 +78,29 @@ export function gatewayCommand(): Command {
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",
     );
-  return withLogOptions(withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))))).action(
-    async (flags: GatewayFlags, self: Command) => {
-      const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
-      // Loaded on use: `sluice sim` needs none of it.
-      const { readSettings } = await import("../../wires/gateway/read-settings.ts");
-      const { fileSignature } = await import("../../base/document/folder-watch.ts");
-      const read = () => readSettings(flags.config, given, process.env);
-      const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
-      const first = await read();
-      const { settings, options, warnings } = first;
-      if (flags.printPaths) {
-        const { pathsText } = await import("../../wires/gateway/paths-text.ts");
-        STANDARD.out(await pathsText(options, settings.paths.allow));
-        return;
-      }
-      // Commander would check a required option before it reports mistyped options. So this command checks it.
-      if (flags.endpoints === undefined && flags.config === undefined)
-        throw new SluiceError(
-          "FLAG_MISSING",
-          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml), or --config FILE (see examples/gateway.yaml)",
-        );
-      const { runGateway } = await import("../../wires/gateway/gateway.ts");
-      const file = flags.config === undefined ? undefined : { path: flags.config, seen, settings, warnings, read };
-      process.exitCode = await runGateway(options, file, first);
-    },
-  );
+  const more = withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))));
+  return withLogOptions(withGatewayBatchOptions(more)).action(async (flags: GatewayFlags, self: Command) => {
+    const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
+    // Loaded on use: `sluice sim` needs none of it.
+    const { readSettings } = await import("../../wires/gateway/read-settings.ts");
+    const { fileSignature } = await import("../../base/document/folder-watch.ts");
+    const read = () => readSettings(flags.config, given, process.env);
+    const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
+    const first = await read();
+    const { settings, options, warnings } = first;
+    if (flags.printPaths) {
+      const { pathsText } = await import("../../wires/gateway/paths-text.ts");
+      STANDARD.out(await pathsText(options, settings.paths.allow));
+      return;
+    }
+    // Commander would check a required option before it reports mistyped options. So this command checks it.
+    if (flags.endpoints === undefined && flags.config === undefined)
+      throw new SluiceError(
+        "FLAG_MISSING",
+        "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml), or --config FILE (see examples/gateway.yaml)",
+      );
+    const { runGateway } = await import("../../wires/gateway/gateway.ts");
+    const file = flags.config === undefined ? undefined : { path: flags.config, seen, settings, warnings, read };
+    process.exitCode = await runGateway(options, file, first);
+  });
 }

@@ -10,6 +10,7 @@ import {
   type ExplainOptions,
   explainSettingsFrom,
 } from "../common/exchange-flags.ts";
+import { type BatchOptions, giveBatches } from "./batch-options.ts";
 import { type ConnectionOptions, connectionsFrom } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom } from "./keys-options.ts";
 import { checkLimitsFlags, type LimitsOptions } from "./limits-options.ts";
@@ -22,7 +23,8 @@ export interface GatewayFlags
     KeysOptions,
     LimitsOptions,
     LogOptions,
-    ConnectionOptions {
+    ConnectionOptions,
+    BatchOptions {
   readonly config?: string;
   readonly endpoints?: string;
   readonly admin: string;
@@ -105,6 +107,7 @@ export async function givenSettings(
   const explain = explainSettingsFrom(flags);
   take("decisionHeader", () => given.set("explain.decisionHeader", explain.decisionHeader));
   take("fullRecordsEvery", () => given.set("explain.fullRecordsEvery", explain.fullRecordsEvery));
+  giveBatches(flags, given, take);
   const { logging } = logSettingsFrom(flags);
   take("logLevel", () => given.set("log.level", logging.level));
   take("logFormat", () => given.set("log.format", logging.encoder));

@@ -21,6 +21,8 @@ interface AdminOptions extends ListenOptions {
   readonly feed?: FeedSource | undefined;
   /** Adds routes of the demo. */
   readonly demo?: ((app: Hono) => void) | undefined;
+  /** The answer of `/debug/batches`; absent = the process has no batches. */
+  readonly batches?: (() => object) | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -36,9 +38,11 @@ export interface AdminServer {
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/feed /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/batches /debug/feed /debug/pprof/";
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
+
+const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -74,6 +78,9 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     const limits = views.limits();
     return limits === undefined ? context.json({ error: NO_LIMITS }, 404) : context.json(limits);
   });
+  app.get("/debug/batches", (context) =>
+    options.batches === undefined ? context.json({ error: NO_BATCHES }, 404) : context.json(options.batches()),
+  );
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);

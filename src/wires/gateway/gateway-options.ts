@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
@@ -10,6 +11,7 @@ import { type ResourceSettings, resourceSettings } from "../../pool/resources/re
 import type { KeysSettings } from "../access/keys-settings.ts";
 import type { CorsSettings } from "../proxy/cors.ts";
 import type { ProxyLimits } from "../proxy/options.ts";
+import { type BatchSettings, batchSettings } from "./batch-settings.ts";
 import { type GatewayFile, inlineConfig } from "./gateway-file.ts";
 import type { GatewaySettings } from "./gateway-settings.ts";
 import { type GatewayListener, listenersOf } from "./listener-settings.ts";
@@ -57,6 +59,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
+  /** Absent, or without a folder = no Batch API. */
+  readonly batch?: BatchSettings | undefined;
   /** Absent = requests are not logged. */
   readonly requestLog?: RequestLogSettings | undefined;
   /** Whether sluice learns from answers how many bytes of text make a token; default true. */
@@ -102,6 +106,13 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       `bodies.small (--small-body) is ${bodies.small} bytes, more than bodies.smallReserve (--small-body-reserve), which is ${bodies.smallReserve} bytes`,
     );
+  const { folder, ...rest } = settings.batch;
+  const { folder: _none, ...usual } = batchSettings.parse({});
+  if (folder === undefined && !isDeepStrictEqual(rest, usual))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
+    );
   return {
     ...configSource(settings, file, env),
     endpoints,
@@ -130,6 +141,7 @@ export function gatewayOptions(
       window: bodies.stallWindow,
     },
     explain,
+    batch: settings.batch,
     requestLog: every === undefined ? undefined : { every, file: log.requests.file },
     learnsBytesPerToken: settings.learnBytesPerToken,
     logging: { level: log.level, encoder: log.format },

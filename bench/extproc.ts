@@ -132,9 +132,17 @@ function start(args: readonly string[], name: string): Promise<Server> {
   });
 }
 
-async function measure(client: readonly string[], server: Server, args: readonly string[]): Promise<Figures> {
+/** Seconds of load between the start of two pickers and the first case. */
+const WARM_SECONDS = "4";
+
+async function measure(
+  client: readonly string[],
+  server: Server,
+  args: readonly string[],
+  seconds: string = values.seconds,
+): Promise<Figures> {
   const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
-  const time = ["--duration", values.seconds, "--warmup", "2", "--json"];
+  const time = ["--duration", seconds, "--warmup", "2", "--json"];
   const { stdout } = await promisify(execFile)("taskset", ["-c", "1", ...client, ...address, ...time, ...args]);
   const figures = JSON.parse(stdout) as {
     srv_us_req: number | null;
@@ -270,6 +278,8 @@ async function besideOther({ names, starts, limit }: Pair): Promise<number> {
     const order = round % 2 === 0 ? starts : starts.toReversed();
     const servers = [await order[0]!(), await order[1]!()];
     const [ours, theirs] = (round % 2 === 0 ? servers : servers.toReversed()) as [Server, Server];
+    // Else the first case would measure how far the compilers have come.
+    await Promise.all([ours, theirs].map((server) => measure(client, server, [], WARM_SECONDS)));
     for (const [index, { args }] of CASES.entries()) {
       const [us, before] = await Promise.all([measure(client, ours, args), measure(client, theirs, args)]);
       here[index]!.push(us);

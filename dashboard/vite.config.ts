@@ -13,17 +13,28 @@ const noJsonSchema: Plugin = {
   name: "no JSON schemas",
   transform(code, id) {
     if (!/\/zod\/v4\/core\/(?:json-schema-processors|to-json-schema)\.js$/.test(id)) return undefined;
-    const names = [...code.matchAll(/^export (?:const|function) (\w+)/gm)].map(([, name]) => name);
+    const names: (string | undefined)[] = [];
+    new Visitor({
+      ExportNamedDeclaration({ declaration, specifiers }) {
+        if (declaration?.type === "FunctionDeclaration") names.push(declaration.id?.name);
+        if (declaration?.type === "VariableDeclaration")
+          for (const { id: variable } of declaration.declarations)
+            if (variable.type === "Identifier") names.push(variable.name);
+        for (const { exported } of specifiers) if (exported.type === "Identifier") names.push(exported.name);
+      },
+    }).visit(this.parse(code));
     return { code: names.map((name) => `export const ${name} = () => undefined;`).join("\n"), map: null };
   },
 };
 
 /** The functions that define plugins which a replay never runs: the record has what they gave the decision. */
 const NOT_RUN: ReadonlySet<string> = new Set(["defineProducer", "defineRequestHeaderProcessor", "defineRequestHook"]);
+/** Those of them whose parameters say nothing about what other plugins read or write: the process has checked them. */
+const NOT_READ: ReadonlySet<string> = new Set(["defineRequestHeaderProcessor", "defineRequestHook"]);
 
 /**
- * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, and the descriptions of plugins and
- * parameters, which only the docs show. Types, parameters and keys stay. The bundler then drops each class and file that nothing else
+ * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, the parameters of those that
+ * give other plugins nothing, and the descriptions of plugins and parameters, which only the docs show. Types, other parameters and keys stay. The bundler then drops each class and file that nothing else
  * refers to.
  */
 const replayedPart: Plugin = {
@@ -40,6 +51,8 @@ const replayedPart: Plugin = {
             if (name === "describe") text.overwrite(property.start, property.end, 'describe: ""');
             if (name === "create" && NOT_RUN.has(callee.name))
               text.overwrite(property.start, property.end, "create: () => ({})");
+            if (name === "parameters" && NOT_READ.has(callee.name))
+              text.overwrite(property.start, property.end, "parameters: z.unknown()");
           }
         if (callee.type === "MemberExpression" && nameOf(callee.property) === "describe" && first?.type === "Literal")
           text.remove(callee.object.end, end);
@@ -63,19 +76,12 @@ export function viteConfig(outDir: string): InlineConfig {
     base: "./",
     // Beside the other caches of a clone, and nothing in the sources.
     cacheDir: join(import.meta.dirname, "..", ".cache", "vite"),
-    resolve: {
-      alias: [
-        // It evaluates CEL, whose library is larger than the scheduler, and a replay runs no request hook.
-        {
-          find: /^.*\/request-attribute-reporter\.ts$/,
-          replacement: join(import.meta.dirname, "src", "what-if", "left-out", "request-attribute-reporter.ts"),
-        },
-      ],
-    },
     plugins: [noJsonSchema, replayedPart],
     oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
     build: {
       ...{ outDir, emptyOutDir: true, target: "es2023", assetsInlineLimit: 0 },
+      // The package does not say so itself. Nothing of it is left: it evaluates CEL, in the parameters of a request hook.
+      rolldownOptions: { treeshake: { moduleSideEffects: [{ test: /\/cel-js\//, sideEffects: false }] } },
       modulePreload: { polyfill: false },
       reportCompressedSize: false,
     },

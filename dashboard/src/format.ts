@@ -59,6 +59,16 @@ export function timeOfDay(at: number): string {
   return clock.format(at);
 }
 
+const dayAndClock = new Intl.DateTimeFormat("en-GB", {
+  ...({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } as const),
+});
+const HALF_A_DAY = 43_200_000;
+
+/** The time of day, and the day where it is long ago. @param at wall-clock milliseconds */
+export function moment(at: number, now: number): string {
+  return now - at < HALF_A_DAY ? timeOfDay(at) : dayAndClock.format(at);
+}
+
 /** Date and time with milliseconds and the time zone. @param at wall-clock milliseconds */
 export function absolute(at: number): string {
   const date = new Date(at);

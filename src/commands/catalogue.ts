@@ -87,7 +87,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig, gateway.yaml and dispatch.yaml files as at a start of sluice",
+    about: "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as at a start of sluice",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {

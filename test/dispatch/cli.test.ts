@@ -195,7 +195,7 @@ describe("mistakes", () => {
         /there is no queue "qq" in .*dispatch\.yaml; it has q, fixed; did you mean/,
       ],
       [["enqueue", "{}"], 2, /name the queue with --queue: .* has q, fixed/],
-      [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json cannot be read: ENOENT/],
+      [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json does not exist; give a file/],
       [["enqueue", "--queue", "q", '{"id":"a","paylod":{}}'], 2, /no member "paylod"; did you mean `payload`\?/],
       [["enqueue", "--queue", "q", "--deadline-at", "1", "{}"], 2, /--deadline-at 1 has passed/],
       [

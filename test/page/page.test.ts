@@ -169,6 +169,27 @@ describe("the page of a gateway, in Chromium", () => {
     await outcome.getByText("The request would go to").waitFor();
     expect(await outcome.locator(".sentence").textContent()).toContain("default/server-3 in place of default/server-");
     await page.screenshot({ path: join(SCREENSHOTS, "decision.png"), fullPage: true });
+
+    // The whole configuration as text: the process names the places of mistakes, and the browser replays what is right.
+    await page.getByRole("button", { name: "YAML" }).click();
+    const yaml = page.getByLabel("EndpointPickerConfig as YAML");
+    expect(await yaml.inputValue()).toContain("kind: EndpointPickerConfig");
+    await yaml.fill(CONFIG.replace("tier: gold", "tier: silver"));
+    await outcome.getByText("The request would go to").waitFor();
+    expect(await outcome.locator(".sentence").textContent()).toContain("default/server-3 in place of default/server-");
+    await page.screenshot({ path: join(SCREENSHOTS, "yaml.png"), fullPage: true });
+    await yaml.fill(CONFIG.replace("type: queue-scorer", "type: queue-scorr"));
+    await page.getByText("plugin type queue-scorr is not registered").waitFor();
+    expect(await outcome.count()).toBe(0);
+    await page.getByRole("button", { name: "line 5, column 3" }).click();
+    expect(await yaml.evaluate((field) => (field as unknown as { selectionStart: number }).selectionStart)).toBe(
+      CONFIG.indexOf("type: queue-scorer"),
+    );
+    await page.getByRole("button", { name: "Configuration in force" }).click();
+    await outcome.getByText("the pick is the same").waitFor();
+    // What was edited in the other way is still there.
+    await page.getByRole("button", { name: "weights and parameters" }).click();
+    await outcome.getByText("The request would go to").waitFor();
     await page.close();
   });
 

@@ -1,7 +1,8 @@
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
-import { Connection, type ConnectionHost } from "../../src/base/grpc/h2/connection.ts";
+import { Connection } from "../../src/base/grpc/h2/connection.ts";
+import type { ConnectionHost } from "../../src/base/grpc/h2/connection-host.ts";
 import { FLAG, FRAME, PREFACE } from "../../src/base/grpc/h2/protocol.ts";
 import type { RequestHead } from "../../src/base/grpc/h2/request-head.ts";
 import { Turns, type TurnTaker } from "../../src/base/grpc/h2/turns.ts";

@@ -1,7 +1,17 @@
 import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../../../src/base/inference/errors.ts";
 
-/** Asks the process for JSON. @throws Error with the sentence of the process, or with the reason why there is no answer */
+/** The process refuses. Its message is a sentence for people. */
+export class Refused extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Asks the process for JSON. @throws Refused, or Error with the reason why there is no answer */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   let answer: Response;
   try {
@@ -15,11 +25,12 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   try {
     body = JSON.parse(text);
   } catch {
-    throw new Error(answer.ok ? `${path} gave no JSON` : text.trim() || `status ${answer.status}`);
+    if (answer.ok) throw new Error(`${path} gave no JSON`);
+    throw new Refused(answer.status, text.trim() || `status ${answer.status}`);
   }
   if (answer.ok) return body as T;
   const problem = (body as { readonly error?: unknown } | null)?.error;
-  throw new Error(typeof problem === "string" ? problem : `status ${answer.status}`);
+  throw new Refused(answer.status, typeof problem === "string" ? problem : `status ${answer.status}`);
 }
 
 /** The newest answer, and the problem of the last attempt. An answer stays while later attempts fail. */

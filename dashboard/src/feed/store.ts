@@ -69,7 +69,7 @@ export class Store {
     if (isAll) {
       this.series.fill({ from, count, figures });
       this.quarter = windows.all;
-      this.#addEvents(events);
+      this.takeEvents(events);
     }
     this.minute = windows.minute;
     this.totals = totals;
@@ -82,13 +82,10 @@ export class Store {
     this.changed();
   }
 
-  #addEvents(events: readonly EventEntry[]): void {
+  /** Takes events that may be known already. */
+  takeEvents(events: readonly EventEntry[]): void {
     const byNumber = new Map([...this.events, ...events].map((event) => [event.number, event]));
     this.events = [...byNumber.values()].sort((a, b) => a.number - b.number).slice(-MOST_EVENTS);
-  }
-
-  addEvent(event: EventEntry): void {
-    this.#addEvents([event]);
   }
 }
 
@@ -105,7 +102,7 @@ const TAKE: { readonly [Name in keyof FeedEvents]: (store: Store, data: FeedEven
     store.series.add(tick);
     store.totals = tick.totals;
   },
-  event: (store, event) => store.addEvent(event),
+  event: (store, event) => store.takeEvents([event]),
   endpoints: (store, { generation, endpoints, total }) => store.endpoints.takeStatics(generation, endpoints, total),
   loads: (store, { generation, at, columns }) => store.endpoints.takeLoads(generation, at, columns),
   decisions: (store, batch) => store.decisions.take(batch),

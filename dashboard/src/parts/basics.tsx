@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { absolute, timeOfDay } from "../format.ts";
+import { absolute, moment } from "../format.ts";
 
 /** The meaning of a colour. */
 export type Tone = "good" | "warn" | "bad" | "ours" | "plain";
@@ -42,11 +42,11 @@ export function Bar({ of, isLimit = false }: { of: number; isLimit?: boolean }) 
   );
 }
 
-/** A moment: the time of day, on hover the date, the milliseconds and the zone. */
+/** A moment: the time of day, with the day where it is long ago; on hover the date, the milliseconds and the zone. */
 export function Moment({ at }: { at: number }) {
   return (
     <time dateTime={new Date(at).toISOString()} title={absolute(at)}>
-      {timeOfDay(at)}
+      {moment(at, Date.now())}
     </time>
   );
 }

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** A column of a table. */
@@ -10,6 +10,8 @@ export interface Column<Row> {
   readonly isHead?: boolean;
   readonly title?: string;
   readonly className?: string;
+  /** In rem; 0 = what the others leave. Where columns have widths, rows that come and go move no column. */
+  readonly width?: number;
   readonly cell: (row: Row) => ComponentChildren;
   /** Rows sort by it when the head is clicked; numbers first from the most down. */
   readonly sort?: (row: Row) => number | string;
@@ -29,7 +31,7 @@ interface TableProps<Row> {
 
 /** Above so many rows, only those in view are in the document. */
 const ALL_UP_TO = 80;
-const OVERSCAN = 12;
+const OVERSCAN = 6;
 
 /** A table that sorts by its heads and scrolls by itself. Long tables hold only the rows in view. */
 export function Table<Row>(props: TableProps<Row>) {
@@ -57,7 +59,10 @@ export function Table<Row>(props: TableProps<Row>) {
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard only when it takes the focus
     // biome-ignore lint/a11y/useSemanticElements: a fieldset is for the fields of a form
     <div class={isLong ? "scroll tall" : "scroll"} ref={box} role="group" aria-label={label} tabIndex={0}>
-      <table aria-rowcount={isLong ? rows.length + 1 : undefined}>
+      <table
+        class={columns[0]?.width === undefined ? undefined : "fixed"}
+        aria-rowcount={isLong ? rows.length + 1 : undefined}
+      >
         {caption !== undefined && <caption>{caption}</caption>}
         <thead>
           <tr>
@@ -79,18 +84,7 @@ export function Table<Row>(props: TableProps<Row>) {
             const more = below?.(row);
             return [
               <tr key={keyOf(row)} class={rowClass?.(row)} aria-rowindex={isLong ? first + at + 2 : undefined}>
-                {columns.map(({ name, numeric, isHead, className, cell }) => {
-                  const kind = [numeric === true ? "n" : "", className ?? ""].join(" ").trim() || undefined;
-                  return isHead === true ? (
-                    <th key={name} scope="row" class={kind}>
-                      {cell(row)}
-                    </th>
-                  ) : (
-                    <td key={name} class={kind}>
-                      {cell(row)}
-                    </td>
-                  );
-                })}
+                <Cells row={row} columns={columns} />
               </tr>,
               more !== undefined && (
                 <tr key={`${keyOf(row)} below`} class="below">
@@ -104,6 +98,39 @@ export function Table<Row>(props: TableProps<Row>) {
       </table>
     </div>
   );
+}
+
+/** The classes of the cells of a column. */
+function kindOf<Row>({ numeric, className = "" }: Column<Row>): string | undefined {
+  return `${numeric === true ? "n " : ""}${className}`.trim() || undefined;
+}
+
+interface CellsProps<Row> {
+  readonly row: Row;
+  readonly columns: readonly Column<Row>[];
+}
+
+/** The cells of a row. Those of the same object in the same columns are not drawn again. */
+class Cells<Row> extends Component<CellsProps<Row>> {
+  override shouldComponentUpdate({ row, columns }: CellsProps<Row>): boolean {
+    return row !== this.props.row || columns !== this.props.columns;
+  }
+
+  override render({ row, columns }: CellsProps<Row>) {
+    return columns.map((column) => {
+      const { name, isHead, cell } = column;
+      const kind = kindOf(column);
+      return isHead === true ? (
+        <th key={name} scope="row" class={kind}>
+          {cell(row)}
+        </th>
+      ) : (
+        <td key={name} class={kind}>
+          {cell(row)}
+        </td>
+      );
+    });
+  }
 }
 
 function Spacer({ height }: { height: number }) {
@@ -120,11 +147,13 @@ interface HeadProps<Row> {
   readonly onOrder: (order: { name: string; down: boolean } | undefined) => void;
 }
 
-function Head<Row>({ column: { name, numeric, title, sort }, order, onOrder }: HeadProps<Row>) {
-  const kind = numeric === true ? "n" : undefined;
+function Head<Row>({ column, order, onOrder }: HeadProps<Row>) {
+  const { name, numeric, title, sort, width = 0 } = column;
+  const kind = kindOf(column);
+  const style = width > 0 ? { width: `${width}rem` } : undefined;
   if (sort === undefined)
     return (
-      <th scope="col" class={kind} title={title}>
+      <th scope="col" class={kind} title={title} style={style}>
         {name}
       </th>
     );
@@ -132,7 +161,7 @@ function Head<Row>({ column: { name, numeric, title, sort }, order, onOrder }: H
   const direction = mine === undefined ? "none" : mine.down ? "descending" : "ascending";
   const next = mine === undefined ? { name, down: numeric === true } : { name, down: !mine.down };
   return (
-    <th scope="col" class={kind} title={title} aria-sort={direction}>
+    <th scope="col" class={kind} title={title} aria-sort={direction} style={style}>
       <button type="button" class="sort" onClick={() => onOrder(next)}>
         {name}
         {mine !== undefined && <span aria-hidden="true">{mine.down ? " ↓" : " ↑"}</span>}

@@ -4,6 +4,7 @@ import { axes, colour, policyColour, zeroRange } from "../../../src/lab/study/re
 import type { EventEntry } from "../../../src/wires/admin/feed/overview.ts";
 import { timeOfDay } from "../format.ts";
 import { bridged } from "./bridge.ts";
+import { DrawQueue } from "./draw-queue.ts";
 import { toneOf } from "./event-tone.ts";
 
 /** A line of a plot. */
@@ -34,12 +35,12 @@ export interface TimePlotProps {
 }
 
 const SCHEME = matchMedia("(prefers-color-scheme: dark)");
+const QUEUE = new DrawQueue((draw) => requestAnimationFrame(draw));
 
 /** Figures over time, with the newest values, or those under the cursor, in the legend. */
 export function TimePlot(props: TimePlotProps) {
   const { title, lines, say, low = false, empty } = props;
   const home = useRef<HTMLDivElement>(null);
-  const drawn = useRef<uPlot>(null);
   const latest = useRef(props);
   latest.current = props;
   const [scheme, setScheme] = useState(SCHEME.matches);
@@ -51,25 +52,31 @@ export function TimePlot(props: TimePlotProps) {
     SCHEME.addEventListener("change", look);
     return () => SCHEME.removeEventListener("change", look);
   }, []);
+  const draw = useRef<() => void>(() => undefined);
   useLayoutEffect(() => {
     const element = home.current;
     if (element === null || shape === "") return undefined;
-    const plot = new uPlot(optionsOf(latest, element, setCursor), dataOf(latest.current), element);
-    drawn.current = plot;
-    const resized = new ResizeObserver(() => {
+    let plot: uPlot | undefined;
+    const mine = (): void => {
       const { clientWidth: width, clientHeight: height } = element;
+      plot ??= new uPlot(optionsOf(latest, element, setCursor), [[]], element);
       if (width > 0 && (width !== plot.width || height !== plot.height)) plot.setSize({ width, height });
-    });
+      plot.setData(dataOf(latest.current));
+    };
+    draw.current = mine;
+    QUEUE.add(mine);
+    const resized = new ResizeObserver(() => QUEUE.add(mine));
     resized.observe(element);
     return () => {
       resized.disconnect();
-      plot.destroy();
-      drawn.current = null;
+      QUEUE.remove(mine);
+      plot?.destroy();
     };
   }, [shape]);
-  useLayoutEffect(() => {
-    drawn.current?.setData(dataOf(latest.current));
-  }, [props.version, props.window, props.seconds.length, props.seconds.at(-1)]);
+  useLayoutEffect(
+    () => QUEUE.add(draw.current),
+    [props.version, props.window, props.seconds.length, props.seconds.at(-1), props.events],
+  );
 
   const hasData = lines.some(({ values }) => values.some((value) => value !== null));
   const first = Math.max(0, props.seconds.length - props.window);
@@ -134,7 +141,8 @@ function optionsOf(
         size: 22,
         font: "11px system-ui, sans-serif",
         ticks: { show: false },
-        space: 58,
+        // In short windows the labels have seconds.
+        space: () => (latest.current.window < 300 ? 58 : 38),
         values: (_, splits) => splits.map((at) => axisTime(at, latest.current.window)),
       },
       {

@@ -4,7 +4,7 @@ import type { DecisionRow, DecisionsFeed } from "../../../src/wires/admin/feed/d
 import { ask } from "../feed/ask.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
 import { count, counted, figure, span } from "../format.ts";
-import { Badge, Cut, Empty, Moment, type Tone } from "../parts/basics.tsx";
+import { Badge, Empty, Moment, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
 import { outcomeText } from "./overview.tsx";
@@ -34,45 +34,41 @@ export function OutcomeBadge({ journey: { outcome, status }, refused }: Pick<Dec
 }
 
 const COLUMNS: readonly Column<DecisionRow>[] = [
-  { name: "time", cell: ({ at }) => <Moment at={at} /> },
+  { name: "time", width: 5.25, cell: ({ at }) => <Moment at={at} /> },
   {
-    ...{ name: "request", isHead: true },
+    ...{ name: "request", isHead: true, width: 9 },
     cell: ({ sequence, requestId }) => (
-      <a class="cut mono" href={linkTo("decisions", String(sequence))} title={requestId}>
+      <a class="mono" href={linkTo("decisions", String(sequence))} title={requestId}>
         {requestId}
       </a>
     ),
   },
+  { name: "model", width: 6.75, className: "not-narrow", cell: ({ model }) => <span title={model}>{model}</span> },
   {
-    name: "model",
-    cell: ({ model }) => <Cut text={model} />,
-  },
-  {
-    name: "endpoint",
+    ...{ name: "endpoint", width: 8.5 },
     cell: ({ endpoint, served }) => (
-      <>
+      <span title={served === null ? (endpoint ?? undefined) : `${endpoint}, served by ${served}`}>
         {endpoint === null ? "–" : <a href={linkTo("endpoints", endpoint)}>{endpoint}</a>}
         {served !== null && <span class="warn"> served by {served}</span>}
-      </>
+      </span>
     ),
   },
-  { name: "outcome", cell: (row) => <OutcomeBadge {...row} /> },
+  { name: "outcome", width: 7, cell: (row) => <OutcomeBadge {...row} /> },
   {
-    name: "waited",
-    numeric: true,
+    ...{ name: "waited", numeric: true, width: 4.25 },
     cell: ({ waitedMs }) => (waitedMs === 0 ? "–" : span(waitedMs)),
     title: "in flow control",
   },
-  { name: "TTFT", numeric: true, cell: ({ journey }) => span(journey.ttftMs) },
-  { name: "duration", numeric: true, cell: ({ journey }) => span(journey.durationMs) },
+  { name: "TTFT", numeric: true, width: 4.5, cell: ({ journey }) => span(journey.ttftMs) },
+  { name: "duration", numeric: true, width: 5, cell: ({ journey }) => span(journey.durationMs) },
+  { name: "why", width: 0, cell: ({ why }) => <span title={why}>{why}</span> },
   {
-    ...{ name: "tokens", numeric: true, title: "prompt, of which cached, and output" },
+    ...{ name: "tokens", numeric: true, className: "roomy", width: 9, title: "prompt, of which cached, and output" },
     cell: ({ journey: { promptTokens, cachedTokens, outputTokens } }) =>
       promptTokens === null && outputTokens === null
         ? "–"
         : `${figure(promptTokens)}${cachedTokens === null ? "" : ` (${figure(cachedTokens)})`} → ${figure(outputTokens)}`,
   },
-  { name: "why", className: "why", cell: ({ why }) => <span title={why}>{why}</span> },
 ];
 
 export function DecisionsView() {

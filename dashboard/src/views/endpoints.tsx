@@ -42,6 +42,14 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
           <span class="soft" title={`since ${absolute(since)}`}>
             {span(now - since)}
           </span>
+          {state !== "up" && (
+            <>
+              {" "}
+              <span class="cut cause" title={cause}>
+                {cause}
+              </span>
+            </>
+          )}
         </>
       ),
     },
@@ -137,11 +145,6 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       cell: ({ ageMs, fresh }) => (
         <span class={fresh === 1 ? undefined : "warn"}>{ageMs === null ? "never" : span(ageMs)}</span>
       ),
-    },
-    {
-      name: "cause",
-      className: "why",
-      cell: ({ cause, state }) => (state === "up" ? "" : <span title={cause}>{cause}</span>),
     },
   ];
 }

@@ -1,7 +1,8 @@
-import type { FeedKind } from "../../../src/wires/admin/feed/feed.ts";
+import { useEffect } from "preact/hooks";
 import type { HistoryFeed, HistoryFigure } from "../../../src/wires/admin/feed/history.ts";
-import type { EventEntry } from "../../../src/wires/admin/feed/overview.ts";
-import { useAsked } from "../feed/ask.ts";
+import type { EventEntry, EventsFeed } from "../../../src/wires/admin/feed/overview.ts";
+import { ask, useAsked } from "../feed/ask.ts";
+import type { Store } from "../feed/store.ts";
 import { count, percent, perSecond, span } from "../format.ts";
 import { TimePlot } from "../plots/time-plot.tsx";
 
@@ -16,11 +17,21 @@ const TITLES: Readonly<Record<HistoryFigure, string>> = {
   inFlight: "Requests in flight",
   waiting: "Requests waiting",
   endpoints: "Endpoints",
+  messages: "Messages",
   backlog: "Backlog",
   budget: "Dispatch budget",
 };
-const OF_DISPATCH: readonly HistoryFigure[] = ["backlog", "budget", "requests"];
-const OF_ROUTING = (Object.keys(TITLES) as HistoryFigure[]).filter((name) => name !== "backlog" && name !== "budget");
+const OF_DISPATCH: readonly HistoryFigure[] = ["messages", "backlog", "budget"];
+const OF_ROUTING = (Object.keys(TITLES) as HistoryFigure[]).filter((name) => !OF_DISPATCH.includes(name));
+
+/** The words of the page for the values of labels that have others in /metrics. */
+const LABELS: Readonly<Record<string, string>> = {
+  complete: "answered, with any status",
+  rejected: "refused",
+  "client-gone": "cancelled",
+  "no-response-phase": "unfollowed",
+  error: "failed",
+};
 
 const SAY: Readonly<Record<HistoryFeed["unit"], (value: number | null | undefined) => string>> = {
   "1/s": perSecond,
@@ -31,12 +42,24 @@ const SAY: Readonly<Record<HistoryFeed["unit"], (value: number | null | undefine
 const REFRESH_MS = 60_000;
 
 /** Figures of hours and days, from Prometheus. */
-export function HistoryPlots(props: { range: string; kind: FeedKind; events: readonly EventEntry[] }) {
-  const figures = props.kind === "dispatch" ? OF_DISPATCH : OF_ROUTING;
+export function HistoryPlots({ range, store }: { range: string; store: Store }) {
+  const { hello, events } = store;
+  const figures = hello?.kind === "dispatch" ? OF_DISPATCH : OF_ROUTING;
+  // The overview has the events of 15 minutes; the process keeps those of longer.
+  useEffect(() => {
+    ask<EventsFeed>("debug/feed/events").then(
+      ({ events: kept }) => {
+        store.takeEvents(kept);
+        store.changed();
+      },
+      // The stream says what is wrong.
+      () => undefined,
+    );
+  }, [store, hello?.instance]);
   return (
     <div class="grid">
       {figures.map((name) => (
-        <HistoryPlot key={name} figure={name} range={props.range} events={props.events} />
+        <HistoryPlot key={name} figure={name} range={range} events={events} />
       ))}
     </div>
   );
@@ -58,7 +81,9 @@ function HistoryPlot({
     <TimePlot
       title={TITLES[name]}
       seconds={seconds}
-      lines={(data?.series ?? []).slice(0, 8).map(({ name: label, values }, at) => ({ label, colour: at % 8, values }))}
+      lines={(data?.series ?? []).slice(0, 8).map(({ name: label, values }, at) => ({
+        ...{ label: LABELS[label] ?? label, colour: at, values },
+      }))}
       window={length * (data?.step ?? 1)}
       say={SAY[data?.unit ?? "count"]}
       events={events}

@@ -67,7 +67,7 @@ export function OverviewView() {
           tiles={store.hello?.kind === "dispatch" ? dispatchTiles(store) : routingTiles(store)}
         />
         {window === undefined ? (
-          <HistoryPlots range={range} kind={store.hello?.kind ?? "gateway"} events={store.events} />
+          <HistoryPlots range={range} store={store} />
         ) : (
           <LivePlots store={store} window={window} />
         )}

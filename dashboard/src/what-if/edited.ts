@@ -35,10 +35,12 @@ export interface EditedProfile {
   readonly members: readonly EditedMember[];
 }
 
-type PluginRow = PickerConfigFeed["plugins"][number];
+/** The plugins of a configuration, with the parameters that the process has read. */
+export type Plugins = PickerConfigFeed["plugins"];
+type PluginRow = Plugins[number];
 
-/** The profiles of the configuration in force, ready to edit. */
-export function editable({ plugins, profiles }: PickerConfigFeed): EditedProfile[] {
+/** The profiles of a configuration, ready to edit. */
+export function editable({ plugins, profiles }: Pick<PickerConfigFeed, "plugins" | "profiles">): EditedProfile[] {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]));
   const member = (name: string, kind: EditedKind, weight: number): EditedMember => {
     const { type = name, parameters = "{}" } = byName.get(name) ?? {};
@@ -68,7 +70,7 @@ export function addable({ members }: EditedProfile): { readonly type: string; re
  */
 export function replayEdited(
   record: RecordJson,
-  plugins: readonly PluginRow[],
+  plugins: Plugins,
   profiles: readonly EditedProfile[],
 ): ReplayOutcome | undefined {
   const members = new Set(profiles.flatMap(({ members: all }) => all.map(({ name }) => name)));

@@ -1,15 +1,16 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { RecordedCandidate, RecordedScorer } from "../../../src/base/inference/decision-record.ts";
 import { messageOf } from "../../../src/base/inference/errors.ts";
 import type { ReplayOutcome } from "../../../src/picker/decisions/replay.ts";
-import type { ConfigFeed, PickerConfigFeed } from "../../../src/wires/admin/feed/config.ts";
+import type { ConfigFeed, PickerConfigFeed, TextNote } from "../../../src/wires/admin/feed/config.ts";
 import type { DecisionDetail } from "../../../src/wires/admin/feed/decisions.ts";
 import { points, weightText } from "../decision/points.ts";
 import { StackedBar } from "../decision/stacked-bar.tsx";
 import { useAsked } from "../feed/ask.ts";
-import { Badge, Empty, Panel } from "../parts/basics.tsx";
+import { Badge, Empty, Panel, Segments } from "../parts/basics.tsx";
 import { linkTo } from "../router.ts";
-import { addable, type EditedMember, type EditedProfile, editable, replayEdited } from "./edited.ts";
+import { addable, type EditedMember, type EditedProfile, editable, type Plugins, replayEdited } from "./edited.ts";
+import { useCheck } from "./use-check.ts";
 
 export interface WhatIfProps {
   readonly detail: DecisionDetail;
@@ -31,9 +32,9 @@ export function WhatIf({ detail }: WhatIfProps) {
 
 type Outcome = { readonly outcome: ReplayOutcome } | { readonly problem: string };
 
-function outcomeOf(detail: DecisionDetail, config: PickerConfigFeed, profiles: readonly EditedProfile[]): Outcome {
+function outcomeOf(detail: DecisionDetail, plugins: Plugins, profiles: readonly EditedProfile[]): Outcome {
   try {
-    const outcome = replayEdited(detail.record, config.plugins, profiles);
+    const outcome = replayEdited(detail.record, plugins, profiles);
     return outcome === undefined
       ? { problem: "Sluice refused the request before it computed anything: there is nothing to replay" }
       : { outcome };
@@ -42,35 +43,143 @@ function outcomeOf(detail: DecisionDetail, config: PickerConfigFeed, profiles: r
   }
 }
 
+const MODES = [
+  ["form", "weights and parameters"],
+  ["text", "YAML"],
+] as const;
+type Mode = (typeof MODES)[number][0];
+
 function Editor({ detail, config }: WhatIfProps & { config: PickerConfigFeed }) {
+  const [mode, setMode] = useState<Mode>("form");
   const inForce = useMemo(() => editable(config), [config]);
+  // Here, so that what was edited in one way is there after a look at the other one.
   const [profiles, setProfiles] = useState<readonly EditedProfile[]>(inForce);
-  const outcome = useMemo(() => outcomeOf(detail, config, profiles), [detail, config, profiles]);
+  const [text, setText] = useState(config.text ?? "");
+  return (
+    <Panel
+      title="What if"
+      note={
+        <span class="inline-tools">
+          runs in this browser; nothing changes in the process
+          {config.text !== null && (
+            <Segments<Mode> label="Edit the configuration as" options={MODES} value={mode} onChange={setMode} />
+          )}
+        </span>
+      }
+    >
+      <div class="inside what-if">
+        {mode === "form" ? (
+          <FormEditor {...{ detail, inForce, profiles, setProfiles }} plugins={config.plugins} />
+        ) : (
+          <TextEditor {...{ detail, text, setText }} inForce={config.text ?? ""} />
+        )}
+      </div>
+    </Panel>
+  );
+}
+
+interface FormEditorProps extends WhatIfProps {
+  readonly plugins: Plugins;
+  readonly inForce: readonly EditedProfile[];
+  readonly profiles: readonly EditedProfile[];
+  readonly setProfiles: (profiles: readonly EditedProfile[]) => void;
+}
+
+function FormEditor({ detail, plugins, inForce, profiles, setProfiles }: FormEditorProps) {
+  const outcome = useMemo(() => outcomeOf(detail, plugins, profiles), [detail, plugins, profiles]);
   const change = (at: number, members: readonly EditedMember[]): void =>
     setProfiles(profiles.with(at, { ...profiles[at]!, members }));
   const isEdited = JSON.stringify(profiles) !== JSON.stringify(inForce);
   return (
-    <Panel title="What if" note="runs in this browser; nothing changes in the process">
-      <div class="inside what-if">
-        <div>
-          {profiles.map((profile, at) => (
-            <ProfileEditor key={profile.name} profile={profile} onChange={(members) => change(at, members)} />
-          ))}
-          <p>
-            <button type="button" class="button" disabled={!isEdited} onClick={() => setProfiles(inForce)}>
-              Configuration in force
-            </button>
-          </p>
-        </div>
-        <div role="status" class="outcome">
-          {"problem" in outcome ? (
-            <p class="bad">{outcome.problem}</p>
-          ) : (
-            <Replayed detail={detail} outcome={outcome.outcome} isEdited={isEdited} />
-          )}
-        </div>
+    <>
+      <div>
+        {profiles.map((profile, at) => (
+          <ProfileEditor key={profile.name} profile={profile} onChange={(members) => change(at, members)} />
+        ))}
+        <p>
+          <button type="button" class="button" disabled={!isEdited} onClick={() => setProfiles(inForce)}>
+            Configuration in force
+          </button>
+        </p>
       </div>
-    </Panel>
+      <OutcomePart detail={detail} outcome={outcome} isEdited={isEdited} />
+    </>
+  );
+}
+
+interface TextEditorProps extends WhatIfProps {
+  readonly text: string;
+  readonly setText: (text: string) => void;
+  readonly inForce: string;
+}
+
+/** The text of the whole configuration. The process says what it would read in it. */
+function TextEditor({ detail, text, setText, inForce }: TextEditorProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const { check, problem } = useCheck(text);
+  const picker = check?.picker ?? undefined;
+  const outcome = useMemo(() => picker && outcomeOf(detail, picker.plugins, editable(picker)), [detail, picker]);
+  const go = ({ line, column }: TextNote): void => {
+    const start =
+      text
+        .split("\n")
+        .slice(0, line - 1)
+        .join("\n").length +
+      (line > 1 ? 1 : 0) +
+      column -
+      1;
+    field.current?.focus();
+    field.current?.setSelectionRange(start, start);
+  };
+  const notes = (list: readonly TextNote[], tone: string) => (
+    <ul class="notes">
+      {list.map((note) => (
+        <li key={`${note.line} ${note.column} ${note.text}`} class={tone}>
+          <button type="button" class="link" onClick={() => go(note)}>
+            line {note.line}, column {note.column}
+          </button>{" "}
+          {note.text}
+        </li>
+      ))}
+    </ul>
+  );
+  return (
+    <>
+      <div>
+        <textarea
+          ref={field}
+          class="yaml"
+          rows={24}
+          spellcheck={false}
+          aria-label="EndpointPickerConfig as YAML"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <p>
+          <button type="button" class="button" disabled={text === inForce} onClick={() => setText(inForce)}>
+            Configuration in force
+          </button>
+        </p>
+      </div>
+      <div>
+        {problem !== undefined && <p class="bad">The text was not checked: {problem}</p>}
+        {check !== undefined && notes(check.problems, "bad")}
+        {outcome !== undefined && <OutcomePart detail={detail} outcome={outcome} isEdited={text !== inForce} />}
+        {check !== undefined && notes(check.warnings, "warn")}
+      </div>
+    </>
+  );
+}
+
+function OutcomePart({ detail, outcome, isEdited }: WhatIfProps & { outcome: Outcome; isEdited: boolean }) {
+  return (
+    <div role="status" class="outcome">
+      {"problem" in outcome ? (
+        <p class="bad">{outcome.problem}</p>
+      ) : (
+        <Replayed detail={detail} outcome={outcome.outcome} isEdited={isEdited} />
+      )}
+    </div>
   );
 }
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
 import { nearest } from "../../base/document/nearest.ts";
+import { unreadable } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../brokers/messages/json-members.ts";
 import { isObject } from "../brokers/messages/request.ts";
@@ -95,7 +96,7 @@ export class BatchInput {
     try {
       this.#file = openSync(path, "r");
     } catch (cause) {
-      throw new SluiceError("BATCH_INPUT", `${path} cannot be read: ${messageOf(cause)}`, { cause });
+      throw new SluiceError("BATCH_INPUT", unreadable(path, cause).message, { cause });
     }
     if (!fstatSync(this.#file).isFile()) {
       this.close();

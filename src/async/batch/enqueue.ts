@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { realClock } from "../../base/clock/real.ts";
 import { lineText } from "../../base/document/line-splitter.ts";
+import { unreadable } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Producer, SubmitRequest } from "../brokers/queue-client.ts";
 import { print } from "./print.ts";
@@ -139,7 +140,7 @@ async function* open(input: string | undefined): AsyncGenerator<Buffer> {
     if (cause instanceof SluiceError) throw cause;
     throw new SluiceError(
       "ENQUEUE_INPUT",
-      `${nameOf(input)} cannot be read: ${messageOf(cause)}; give a file, - for standard input, or a JSON object`,
+      `${unreadable(nameOf(input), cause).message}; give a file, - for standard input, or a JSON object`,
       { cause },
     );
   }

@@ -168,6 +168,7 @@ export interface EntryView {
   readonly entry: unknown;
 }
 
+/** Returns an entry for display. An entry that cannot be read has null in place of its fields, and its text. */
 export function entryView(stored: QueueEntry | DeadLetter): EntryView {
   const about =
     "score" in stored ? { score: stored.score } : { died: Math.floor(stored.at / 1000), reason: stored.reason };
@@ -205,6 +206,7 @@ export function agoText(at: number, now: number): string {
   return at > now ? `in ${durationText(at - now)}` : `${durationText(now - at)} ago`;
 }
 
+/** A number for a table; `NOTHING` for NaN. */
 export function numberText(value: number): string {
   return Number.isNaN(value) ? NOTHING : String(value);
 }

@@ -79,6 +79,7 @@ export function errorOutcome(
   return { kind: "result", result: errorResult(claim.message.request.id, code, message), counts };
 }
 
+/** The end of a message that a producer cancelled: the result has the code CANCELLED. */
 export function cancelledOutcome(delivery: Delivery): MessageOutcome {
   return errorOutcome(delivery, "CANCELLED", "cancelled", "cancelled");
 }

@@ -39,10 +39,17 @@ export function freshRandom(): SeededRandom {
 
 /** A uniformly random version-4 UUID drawn from `random`. */
 export function uuidFrom(random: Random): string {
-  const hex = (digits: number): string => {
-    let out = "";
-    for (let i = 0; i < digits; i++) out += random.below(16).toString(16);
-    return out;
-  };
-  return `${hex(8)}-${hex(4)}-4${hex(3)}-${(8 + random.below(4)).toString(16)}${hex(3)}-${hex(12)}`;
+  for (let at = 0; at < UUID.length; at++) {
+    const range = UUID_DIGITS[at]!;
+    if (range === 4) CODES[at] = DIGITS.charCodeAt(8 + random.below(4));
+    else if (range === 16) CODES[at] = DIGITS.charCodeAt(random.below(16));
+  }
+  // One string: most requests need an id, and one made of 36 parts costs several times as much.
+  return String.fromCharCode.apply(undefined, CODES);
 }
+
+const DIGITS = "0123456789abcdef";
+/** Places: x = any digit, y = one of 8 to b. */
+const UUID = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+const UUID_DIGITS = Array.from(UUID, (place) => (place === "x" ? 16 : place === "y" ? 4 : 0));
+const CODES = Array.from(UUID, (place) => place.charCodeAt(0));

@@ -3,10 +3,12 @@ import type { Position } from "../inference/errors.ts";
 /** Keys and indices from the top of a document down to one of its values. */
 export type Path = readonly (string | number)[];
 
-/** A file that was read: its plain value, and the position of each part in the file. */
+/** A file that was read: its text, its plain value, and the position of each part in the file. */
 export interface Document {
   /** Name for messages: a path, or the flag the text came from. */
   readonly file: string;
+  /** The whole text as it was read; "" for a document that was made from something else. */
+  readonly text: string;
   /** Objects, arrays, strings, numbers, booleans and null only; null when the document is empty. */
   readonly value: unknown;
   /**
@@ -35,9 +37,12 @@ export function formatPath(path: Path): string {
   return out;
 }
 
-/** A part of a document as a document of its own, whose places are those in the whole. */
+/**
+ * A part of a document as a document of its own, with the text and the places of the whole.
+ * @param at the way to the part; the value of a part that does not exist is null
+ */
 export function partOf(document: Document, at: Path): Document {
   let value = document.value;
   for (const step of at) value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[step];
-  return { file: document.file, value: value ?? null, positionOf: (path) => document.positionOf([...at, ...path]) };
+  return { ...document, value: value ?? null, positionOf: (path) => document.positionOf([...at, ...path]) };
 }

@@ -41,7 +41,7 @@ export function parseDocument(text: string, { file }: { readonly file: string })
     first = tree;
   }
   return first === undefined
-    ? { file, value: null, positionOf: () => ({ file, line: 1, column: 1 }) }
+    ? { file, text, value: null, positionOf: () => ({ file, line: 1, column: 1 }) }
     : source.document(first);
 }
 
@@ -99,7 +99,7 @@ class Source {
     const offsetOf = checkTree(tree.contents, MAX_DEPTH, this.failure);
     // checkTree has bounded the aliases, and they share one object here.
     const value = tree.toJS({ maxAliasCount: -1 }) as unknown;
-    return { file: this.#file, value, positionOf: (path) => this.#at(offsetOf(path)) };
+    return { file: this.#file, text: this.#text, value, positionOf: (path) => this.#at(offsetOf(path)) };
   }
 
   readonly failure: SyntaxFailure = (offset, problem) =>

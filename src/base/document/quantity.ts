@@ -23,7 +23,10 @@ export function parseQuantity(text: string): number {
   return sign === "-" ? -amount : amount;
 }
 
-/** Schema of a quantity in a configuration file. In: a string or a plain number. Out: a whole number, 0 or more. */
+/**
+ * Schema of a quantity in a configuration file. In: a string such as "10Gi", or a plain number. Out: a whole number from 0 up, a
+ * fraction rounded up. Anything else is a violation with an example of a quantity.
+ */
 export function quantity() {
   return z
     .union([z.string(), z.number()], { error: ({ input }) => (input === undefined ? undefined : describe(input)) })

@@ -50,7 +50,11 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-function unreadable(path: string, cause: unknown): SluiceError {
+/**
+ * The error for a file that cannot be opened or read, in words instead of the error of the system.
+ * @returns DOCUMENT_MISSING or DOCUMENT_UNREADABLE, with the error of the system as its cause
+ */
+export function unreadable(path: string, cause: unknown): SluiceError {
   const code = (cause as NodeJS.ErrnoException).code;
   if (code === "ENOENT" || code === "ENOTDIR")
     return new SluiceError("DOCUMENT_MISSING", `${path} does not exist`, { cause });

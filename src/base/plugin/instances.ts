@@ -25,6 +25,8 @@ export interface InstanceParts {
    * description and those of its references are unchanged.
    */
   readonly previous?: PluginInstances | undefined;
+  /** As `PluginContext.indexBytes`. */
+  readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent where plugins get none. */
   readonly startTokenizers?: StartTokenizers | undefined;
 }
@@ -143,13 +145,14 @@ export class PluginInstances {
   }
 
   #create<K extends PluginKind>({ definition, name, parameters }: PluginDescription<K>): PluginKinds[K] {
-    const { clock, random, log, startTokenizers } = this.#parts;
+    const { clock, random, log, indexBytes, startTokenizers } = this.#parts;
     return definition.create(parameters, {
       name,
       clock,
       random,
       log: log.child({ plugin: name }),
       plugin: (wanted, kind) => this.#referenced(name, wanted, kind),
+      indexBytes,
       startTokenizers,
     });
   }

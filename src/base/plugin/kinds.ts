@@ -35,6 +35,8 @@ export interface PluginContext {
    * @throws SluiceError PLUGIN_UNKNOWN when there is none of that name and kind
    */
   plugin<K extends PluginKind>(name: string, kind: K): PluginKinds[K];
+  /** The most bytes of an index that the plugin keeps, where its parameters give no size; absent or Infinity = its own bound. */
+  readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent in a process without them. For the plugins of Sluice itself. */
   readonly startTokenizers?: StartTokenizers | undefined;
 }

@@ -33,6 +33,7 @@ export class AnswerLost extends SluiceError {
   }
 }
 
+/** The error while there is no connection. @param server `host:port` @param problem the reason, without an end mark */
 export function unavailable(server: string, problem: string): SluiceError {
   return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} cannot be used: ${problem}`);
 }

@@ -9,6 +9,7 @@ export interface RedisScript {
   readonly sha: string;
 }
 
+/** A script from its text. @param source Lua */
 export function redisScript(source: string): RedisScript {
   return { source, sha: createHash("sha1").update(source).digest("hex") };
 }

@@ -57,6 +57,10 @@ export class SecondRing {
   readonly #width: number;
   readonly #first: number;
   #second: number;
+  /** Places of the figures of `#second`, of its buckets and of its counts: a request has many of them, so they are computed once. */
+  #valuesAt = 0;
+  #bucketsAt = 0;
+  #countsAt = 0;
 
   /** @param second the first one */
   constructor(shape: RingShape, second: number) {
@@ -68,6 +72,7 @@ export class SecondRing {
     this.#first = second;
     this.#second = second;
     this.#clear(second);
+    this.#moveTo(second);
   }
 
   /** Bytes of the arrays. */
@@ -90,25 +95,25 @@ export class SecondRing {
     if (second <= this.#second) return;
     const from = Math.max(this.#second + 1, second - this.shape.seconds + 1);
     for (let next = from; next <= second; next++) this.#clear(next);
-    this.#second = second;
+    this.#moveTo(second);
   }
 
   add(sum: number, value: number): void {
-    this.#values[this.#at(this.#second) + sum]! += value;
+    this.#values[this.#valuesAt + sum]! += value;
   }
 
   /** @param gauge its place, from 0 up */
   set(gauge: number, value: number): void {
-    this.#values[this.#at(this.#second) + this.shape.sums + gauge] = value;
+    this.#values[this.#valuesAt + this.shape.sums + gauge] = value;
   }
 
   observe(histogram: number, ms: number): void {
-    const at = this.#bucketsAt(this.#second, histogram) + ringBucket(ms);
+    const at = this.#bucketsAt + histogram * RING_BUCKETS + ringBucket(ms);
     if (this.#buckets[at]! < MOST) this.#buckets[at]!++;
   }
 
   count(place: number): void {
-    const at = (this.#second % this.shape.seconds) * this.shape.counts + place;
+    const at = this.#countsAt + place;
     if (this.#counts[at]! < MOST) this.#counts[at]!++;
   }
 
@@ -128,7 +133,7 @@ export class SecondRing {
   /** The quantile of one second; NaN without an observation. */
   quantile(second: number, histogram: number, q: number): number {
     if (!this.#keeps(second)) return Number.NaN;
-    const at = this.#bucketsAt(second, histogram);
+    const at = this.#bucketsOf(second, histogram);
     return bucketQuantile(this.#buckets.subarray(at, at + RING_BUCKETS), q);
   }
 
@@ -136,10 +141,17 @@ export class SecondRing {
   buckets(from: number, to: number, histogram: number): Float64Array {
     const together = new Float64Array(RING_BUCKETS);
     for (let second = Math.max(from, this.oldest); second <= Math.min(to, this.#second); second++) {
-      const at = this.#bucketsAt(second, histogram);
+      const at = this.#bucketsOf(second, histogram);
       for (let i = 0; i < RING_BUCKETS; i++) together[i]! += this.#buckets[at + i]!;
     }
     return together;
+  }
+
+  #moveTo(second: number): void {
+    this.#second = second;
+    this.#valuesAt = this.#at(second);
+    this.#bucketsAt = this.#bucketsOf(second, 0);
+    this.#countsAt = (second % this.shape.seconds) * this.shape.counts;
   }
 
   #keeps(second: number): boolean {
@@ -150,7 +162,7 @@ export class SecondRing {
     return (second % this.shape.seconds) * this.#width;
   }
 
-  #bucketsAt(second: number, histogram: number): number {
+  #bucketsOf(second: number, histogram: number): number {
     return ((second % this.shape.seconds) * this.shape.histograms + histogram) * RING_BUCKETS;
   }
 
@@ -159,7 +171,7 @@ export class SecondRing {
     const at = this.#at(second);
     this.#values.fill(0, at, at + sums);
     this.#values.fill(Number.NaN, at + sums, at + this.#width);
-    const bucket = this.#bucketsAt(second, 0);
+    const bucket = this.#bucketsOf(second, 0);
     this.#buckets.fill(0, bucket, bucket + histograms * RING_BUCKETS);
     const count = (second % seconds) * counts;
     this.#counts.fill(0, count, count + counts);

@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { BUDGET_DEFAULTS } from "../../picker/exchange/byte-budget.ts";
-import { BODY_FLAGS, bodySettingsFrom, bodySettingsOf } from "./exchange-flags.ts";
+import {
+  BODY_FLAGS,
+  bodySettingsFrom,
+  bodySettingsOf,
+  MEMORY_FLAGS,
+  memoryLimitFrom,
+  memoryLimitOf,
+} from "./exchange-flags.ts";
 import { parseGoFlags } from "./go-flags.ts";
 
 const epp = (...args: string[]) => bodySettingsOf(parseGoFlags(args, BODY_FLAGS, {}));
@@ -39,5 +46,29 @@ describe("the flags of the byte budget", () => {
     const refusal = expect.objectContaining({ code: "FLAG_VALUE" });
     expect(() => epp(flag)).toThrow(refusal);
     expect(() => bodySettingsFrom({ ...GATEWAY, ...options })).toThrow(refusal);
+  });
+});
+
+describe("the flag of the memory limit", () => {
+  const memory = (...args: string[]) => memoryLimitOf(parseGoFlags(args, MEMORY_FLAGS, {}));
+
+  it.each([
+    ["512Mi", 512 * 1024 * 1024],
+    ["192Mi", 192 * 1024 * 1024],
+    ["0", 0],
+  ])("takes %s, in both commands", (memoryLimit, bytes) => {
+    expect(memory(`--memory-limit=${memoryLimit}`)).toBe(bytes);
+    expect(memoryLimitFrom({ memoryLimit })).toBe(bytes);
+  });
+
+  it("is absent by default, which is not 0", () => {
+    expect(memory()).toBeUndefined();
+    expect(memoryLimitFrom({})).toBeUndefined();
+  });
+
+  it.each(["191Mi", "1", "-1", "much"])("refuses %s", (memoryLimit) => {
+    const refusal = expect.objectContaining({ code: "FLAG_VALUE" });
+    expect(() => memory(`--memory-limit=${memoryLimit}`)).toThrow(refusal);
+    expect(() => memoryLimitFrom({ memoryLimit })).toThrow(refusal);
   });
 });

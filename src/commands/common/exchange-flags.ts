@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { parseQuantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
 import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import { durationOf, wholeNumber } from "./command.ts";
@@ -16,6 +17,53 @@ const LEAST_WINDOW = 100;
 /** Help of `--learn-bytes-per-token` of `sluice epp` and `sluice gateway`. */
 export const LEARN_HELP =
   "learn the bytes of prompt text per token of each model from answers; false = 4 bytes per token";
+
+const MEMORY_HELP =
+  "memory that the process plans with. A small limit shrinks the defaults of the byte budget and of prompt indexes, and the steps of the heap. 0 = no limit; absent = the limit of the cgroup";
+
+/** The flag for the memory of the process. */
+export const MEMORY_FLAGS = [
+  {
+    name: "memory-limit",
+    takes: "SIZE",
+    type: "quantity",
+    min: 0,
+    max: MOST_BYTES,
+    default: "",
+    since: "ours",
+    help: sentence(MEMORY_HELP),
+  },
+] as const satisfies readonly FlagRow[];
+
+/**
+ * The bytes of the flag; 0 = no limit, undefined = the flag is absent.
+ * @throws SluiceError FLAG_VALUE
+ */
+export function memoryLimitOf({ values, explicit }: GivenFlags<typeof MEMORY_FLAGS>): number | undefined {
+  return explicit.has("memory-limit") ? checkedMemory(values["memory-limit"]) : undefined;
+}
+
+/** The option of `sluice gateway` for the memory of the process. */
+export interface MemoryOptions {
+  readonly memoryLimit?: string;
+}
+
+export function withMemoryOption(command: Command): Command {
+  return command.option("--memory-limit <bytes>", MEMORY_HELP);
+}
+
+/** As `memoryLimitOf`. @throws SluiceError FLAG_VALUE */
+export function memoryLimitFrom({ memoryLimit }: MemoryOptions): number | undefined {
+  return memoryLimit === undefined ? undefined : checkedMemory(bytesOf(memoryLimit, "--memory-limit", 0));
+}
+
+function checkedMemory(bytes: number): number {
+  if (bytes === 0 || bytes >= LEAST_MEMORY) return bytes;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--memory-limit is ${bytes} bytes; the least is ${LEAST_MEMORY} (192Mi), and 0 is no limit`,
+  );
+}
 
 const HELP = {
   budget:
@@ -66,6 +114,7 @@ export interface BodyOptions {
   readonly bodyStallWindow: string;
 }
 
+/** Adds the options of `BodyOptions` to a command. */
 export function withBodyOptions(command: Command): Command {
   return command
     .option("--body-budget <bytes>", HELP.budget, "256Mi")
@@ -130,6 +179,7 @@ export const EXPLAIN_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
+/** Reads the flags of `sluice epp` that explain decisions. */
 export function explainSettingsOf({ values }: GivenFlags<typeof EXPLAIN_FLAGS>): ExplainSettings {
   return { decisionHeader: values["decision-header"], fullRecordsEvery: values["full-records-every"] };
 }
@@ -140,6 +190,7 @@ export interface ExplainOptions {
   readonly fullRecordsEvery: string;
 }
 
+/** Adds the options of `ExplainOptions` to a command. */
 export function withExplainOptions(command: Command): Command {
   return command
     .option("--decision-header", HEADER_HELP, false)

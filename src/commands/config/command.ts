@@ -12,11 +12,14 @@ interface ValidateFlags {
 
 /** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("validate", "check EndpointPickerConfig, gateway.yaml and dispatch.yaml files as at a start of sluice")
+  return command(
+    "validate",
+    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as at a start of sluice",
+  )
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option(
       "--kind <kind>",
-      "what the files are: picker, gateway or dispatch; without it, the content of each file decides",
+      "what the files are: picker, gateway, dispatch or endpoints; without it, the content of each file decides",
     )
     .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
@@ -30,8 +33,11 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
       const { fileKind, validateFile } = await import("./validate-file.ts");
       if (flags.schema !== false) {
         const kind = flags.schema === true ? "picker" : fileKind(String(flags.schema), "--schema");
-        if (kind === "dispatch")
-          throw new SluiceError("FLAG_VALUE", "there is no JSON Schema for dispatch.yaml; docs/reference has its keys");
+        if (kind === "dispatch" || kind === "endpoints")
+          throw new SluiceError(
+            "FLAG_VALUE",
+            `there is no JSON Schema for ${kind === "dispatch" ? "dispatch.yaml; docs/reference has" : "endpoints files; docs/use/gateway.md has"} its keys`,
+          );
         const isGateway = kind === "gateway";
         output.out(isGateway ? gatewaySchemaText() : configSchemaText());
         return;

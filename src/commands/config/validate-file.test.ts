@@ -39,6 +39,10 @@ describe("the kind of a file", () => {
     [{ plugins: [] }, "picker"],
     [{ plugins: [], kind: "EndpointPickerConfig", transport: "sqlite" }, "picker"],
     [{ listeners: [] }, "gateway"],
+    [{ endpoints: { file: "e.yaml" } }, "gateway"],
+    [{ endpoints: [], admin: {} }, "gateway"],
+    [{ endpoints: [] }, "endpoints"],
+    [{ endpoints: [], comment: "x" }, "endpoints"],
     [{ retris: {}, picker: {} }, "gateway"],
     [{ retris: {} }, "picker"],
     [{ transport: "sqlite" }, "dispatch"],
@@ -48,6 +52,42 @@ describe("the kind of a file", () => {
     [null, "picker"],
   ])("%j is %s", (value, kind) => {
     expect(kindOf(value)).toBe(kind);
+  });
+});
+
+describe("sluice validate of an endpoints file", () => {
+  it("counts the endpoints, and warns of keys without effect", async () => {
+    const file = write("endpoints.yaml", "endpoints:\n- { name: a, address: gpu-1, port: 8000, label: {} }\n");
+    const { out, err, code } = await validate(file);
+    expect([out, code]).toEqual([`${file}: ok\n  1 endpoint\n`, undefined]);
+    expect(err).toContain("did you mean `labels`?");
+    expect((await validate("--strict", file)).code).toBe(1);
+  });
+
+  it("lists all wrong entries, as a start does", async () => {
+    const file = write(
+      "wrong.yaml",
+      "endpoints:\n- { name: a, adress: gpu-1, port: 8000 }\n- { name: b, address: x, port: 0 }\n",
+    );
+    const { out, err, code } = await validate(file);
+    expect([out, code]).toEqual(["", 1]);
+    expect(err).toContain(`${file}:2:3: endpoints[0]: the key \`address\` is missing; is \`adress\` it?`);
+    expect(err).toContain(`${file}:3:26: endpoints[1].port: must be an integer from 1 to 65535, not 0`);
+    expect(err).toContain("DOCUMENT_INVALID");
+  });
+
+  it("is one by --kind, too", async () => {
+    const file = write("none.yaml", "servers: []\n");
+    expect((await validate("--kind", "endpoints", file)).err).toContain("the key `endpoints` is missing");
+  });
+});
+
+describe("sluice validate of a file that does not say what it is", () => {
+  it("says how to name its kind", async () => {
+    const { err } = await validate(write("unknown.yaml", "listener: []\n"));
+    expect(err).toContain("no key says what this file is: give --kind gateway, dispatch or endpoints");
+    const { err: known } = await validate(write("known.yaml", "apiVersion: x\n"));
+    expect(known).not.toContain("--kind");
   });
 });
 
@@ -130,7 +170,7 @@ describe("sluice validate of a gateway.yaml", () => {
     await expect(validate("--kind", "gatway", file)).rejects.toMatchObject({
       ...{
         code: "FLAG_VALUE",
-        message: '--kind is "gatway"; give picker, gateway or dispatch; did you mean `gateway`?',
+        message: '--kind is "gatway"; give picker, gateway, dispatch or endpoints; did you mean `gateway`?',
       },
     });
   });

@@ -1,13 +1,15 @@
 import { dirname, resolve } from "node:path";
+import { isObject } from "../../base/document/json-object.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { GATEWAY_SECTIONS } from "../../wires/gateway/gateway-keys.ts";
 import { dispatchContentOf, validateDispatch } from "../dispatch/validate-dispatch.ts";
 import { type ConfigInput, type ConfigVerdict, documentOf, validateConfig, validateDocument } from "./config-tools.ts";
+import { validateEndpoints } from "./validate-endpoints.ts";
 import { validateGateway } from "./validate-gateway.ts";
 
 /** The kinds of files that `sluice validate` knows. */
-export const FILE_KINDS = ["picker", "gateway", "dispatch"] as const;
+export const FILE_KINDS = ["picker", "gateway", "dispatch", "endpoints"] as const;
 export type FileKind = (typeof FILE_KINDS)[number];
 
 /** @throws SluiceError FLAG_VALUE */
@@ -26,15 +28,24 @@ const PICKER_KEYS: ReadonlySet<string> = new Set(["apiVersion", "kind", "schedul
 const SHARED_KEY = "plugins";
 
 /**
- * What a file is, by its content: an EndpointPickerConfig says so, a gateway.yaml has a section of its own, and the files of
- * `sluice dispatch` have queues, worker pools or its flags.
+ * What a file is, by its content: an EndpointPickerConfig says so, an endpoints file has only a list of endpoints, a gateway.yaml
+ * has a section of its own, and the files of `sluice dispatch` have queues, worker pools or its flags. Any other file counts as
+ * an EndpointPickerConfig.
  */
 export function kindOf(value: unknown): FileKind {
-  const keys = typeof value !== "object" || value === null || Array.isArray(value) ? [] : Object.keys(value);
+  const keys = isObject(value) ? Object.keys(value) : [];
   if (keys.some((key) => PICKER_KEYS.has(key))) return "picker";
   if (keys.includes(SHARED_KEY)) return dispatchContentOf(value) === "dispatch" ? "dispatch" : "picker";
-  if (keys.some((key) => GATEWAY_SECTIONS.has(key))) return "gateway";
+  const sections = keys.filter((key) => GATEWAY_SECTIONS.has(key));
+  if (sections.join() === "endpoints" && isObject(value) && Array.isArray(value["endpoints"])) return "endpoints";
+  if (sections.length > 0) return "gateway";
   return dispatchContentOf(value) === undefined ? "picker" : "dispatch";
+}
+
+/** Whether nothing in a file says what it is. */
+function isOfUnknownKind(value: unknown): boolean {
+  const keys = isObject(value) ? Object.keys(value) : [];
+  return kindOf(value) === "picker" && !keys.some((key) => PICKER_KEYS.has(key) || key === SHARED_KEY);
 }
 
 /** Checks a file of any kind. @param kind undefined = the keys of the file decide */
@@ -54,6 +65,7 @@ export async function validateFile(input: ConfigInput, kind: FileKind | undefine
     };
   }
   const found = kind ?? kindOf(document.value);
+  if (found === "endpoints") return validateEndpoints(document);
   if (found === "gateway") return validateGateway(document, input);
   if (found === "dispatch") {
     const folder = input.file === "-" ? process.cwd() : dirname(resolve(input.file));
@@ -61,5 +73,10 @@ export async function validateFile(input: ConfigInput, kind: FileKind | undefine
   }
   const { folderOf } = await import("../../picker/core/config-source.ts");
   const folder = folderOf(input.file === "-" ? undefined : input.file);
-  return validateDocument(document, folder, input.allowExperimental);
+  const verdict = await validateDocument(document, folder, input.allowExperimental);
+  const { error } = verdict;
+  if (error === undefined || kind !== undefined || !isOfUnknownKind(document.value)) return verdict;
+  const hint =
+    "no key says what this file is: give --kind gateway, dispatch or endpoints if it is no EndpointPickerConfig";
+  return { ...verdict, error: { ...error, message: `${error.message}\n  ${hint}` } };
 }

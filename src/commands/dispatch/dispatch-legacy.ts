@@ -146,6 +146,7 @@ function documentOf(flags: Given, fields: Fields, list: string, entries: ConfigD
   const single = isDocument(entries) ? {} : entries;
   return {
     file: "--message-queue-impl",
+    text: "",
     folder: process.cwd(),
     value: { ...valuesOf(flags, fields), [list]: read === undefined ? [valuesOf(flags, single)] : read.value },
     positionOf: ([field, ...inner]) => {

@@ -11,6 +11,7 @@ export interface PlaceFlags {
   readonly sqlite?: string;
 }
 
+/** Adds the flags that say where the queues are; `placeOf` reads them. */
 export function withPlaceFlags(command: Command): Command {
   return command
     .option("--config <file>", "the dispatcher's dispatch.yaml: its transport and queues")

@@ -156,6 +156,7 @@ type PathFlag = Parameters<DispatchSettings["document"]>[0];
 /** A document without content, for files that are no dispatch.yaml. */
 const NOTHING: ConfigDocument = {
   file: "",
+  text: "",
   folder: ".",
   value: {},
   positionOf: () => ({ file: "", line: 1, column: 1 }),

@@ -15,14 +15,17 @@ export interface Finding {
 /** What a check says: its name is added by the table. */
 export type Said = Omit<Finding, "check">;
 
+/** A check that found nothing to do. @param says what was seen, a sentence without an end mark */
 export function ok(says: string): Said {
   return { level: "ok", says };
 }
 
+/** A check that found something to improve. @param todo what to do about it */
 export function warn(says: string, todo: string): Said {
   return { level: "warn", says, todo };
 }
 
+/** A check that failed: the command ends with exit status 1. @param todo what to do about it */
 export function fail(says: string, todo: string): Said {
   return { level: "fail", says, todo };
 }

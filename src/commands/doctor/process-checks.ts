@@ -41,6 +41,7 @@ export function checkVersion({ running, cli }: InstallationFacts): Said[] {
   ];
 }
 
+/** Whether the gateway takes requests; otherwise the reason that it gives. */
 export function checkReady({ ready, because }: RunningFacts): Said[] {
   if (ready) return [ok("the gateway is ready")];
   return [
@@ -180,6 +181,7 @@ function differing(one: readonly string[], other: readonly string[]): string[] {
   return [...one.filter((name) => !other.includes(name)), ...other.filter((name) => !one.includes(name))];
 }
 
+/** The certificates that the gateway file names: readable, and valid for longer than 14 days. */
 export function checkCertificates({ file, now }: InstallationFacts): Said[] {
   if (file === undefined || file.certificates.length === 0) return [];
   const said = file.certificates.flatMap(({ path, problem, ends }) => {

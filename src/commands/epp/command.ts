@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { cgroupMemory } from "../../base/process/memory-plan.ts";
 import { command } from "../common/command.ts";
 import { eppHelp, parseEppFlags } from "./epp-flags.ts";
 
@@ -13,7 +14,7 @@ export function eppCommand(): Command {
     .passThroughOptions()
     .argument("[flags...]")
     .action(async (args: string[]) => {
-      const options = parseEppFlags(args, process.env);
+      const options = parseEppFlags(args, process.env, cgroupMemory());
       if (options === "help") {
         process.stdout.write(eppHelp());
         return;

@@ -1,5 +1,5 @@
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
-import { BODY_FLAGS, EXPLAIN_FLAGS } from "../common/exchange-flags.ts";
+import { BODY_FLAGS, EXPLAIN_FLAGS, MEMORY_FLAGS } from "../common/exchange-flags.ts";
 import type { FlagRow, Inert } from "../common/go-flags.ts";
 import { LOG_FLAGS } from "../common/log-flags.ts";
 import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";
@@ -210,6 +210,7 @@ export const EPP_FLAGS = [
   },
   ...MODEL_SERVER_FLAGS,
   ...WIRE_FLAGS,
+  ...MEMORY_FLAGS,
   ...BODY_FLAGS,
   ...TLS_FLAGS,
   ...LOG_FLAGS,

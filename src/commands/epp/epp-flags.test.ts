@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SluiceError } from "../../base/inference/errors.ts";
+import { UNLIMITED } from "../../base/process/memory-plan.ts";
 import { DEFAULT_WIRE_OPTIONS } from "../../wires/extproc/wire-options.ts";
 import type { FlagRow } from "../common/go-flags.ts";
 import { eppCommand } from "./command.ts";
@@ -116,6 +117,7 @@ describe("parseEppFlags", () => {
       emitScores: false,
       maxEndpoints: undefined,
       learnsBytesPerToken: true,
+      memory: UNLIMITED,
       maxRequestBytes: 32 * 1024 * 1024,
       streamMetrics: false,
       tracing: true,
@@ -485,5 +487,35 @@ describe("texts", () => {
   it("put every flag into the reference", () => {
     const page = eppReference();
     for (const { name } of EPP_FLAGS) expect(page).toContain(name === "v" ? "| `-v` |" : `\`--${name}\``);
+  });
+});
+
+describe("the memory limit of the picker", () => {
+  const MIB = 1024 * 1024;
+  const within = (cgroup: number, ...args: string[]) =>
+    parseEppFlags(["--endpoints", "e.yaml", ...args], {}, cgroup) as EppSettings;
+  const bodies = ({ bodies: { limit, reserve } }: EppSettings): readonly number[] => [limit / MIB, reserve / MIB];
+
+  it("comes from the cgroup, and shrinks the sizes that no flag gives", () => {
+    const settings = within(512 * MIB);
+    expect(bodies(settings)).toEqual([88, 22]);
+    expect(settings.memory).toMatchObject({ limit: 512 * MIB, heapGrowth: 100 });
+    expect(bodies(within(512 * MIB, "--body-budget=200Mi"))).toEqual([200, 22]);
+    expect(bodies(within(512 * MIB, "--small-body-reserve=30Mi"))).toEqual([88, 30]);
+    expect(settings.shown.find(({ name }) => name === "--body-budget")).toMatchObject({
+      value: String(88 * MIB),
+      source: "default",
+    });
+  });
+
+  it("comes from the flag before the cgroup, and 0 takes it away", () => {
+    expect(bodies(within(2048 * MIB, "--memory-limit=512Mi"))).toEqual([88, 22]);
+    expect(bodies(within(512 * MIB, "--memory-limit=0"))).toEqual([256, 64]);
+    expect(bodies(within(2048 * MIB))).toEqual([256, 64]);
+    expect(bodies(parse())).toEqual([256, 64]);
+  });
+
+  it("never makes a reserve that is too small for one small body", () => {
+    expect(bodies(within(256 * MIB, "--small-body=8Mi"))).toEqual([24, 8]);
   });
 });

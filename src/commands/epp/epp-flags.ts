@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { type MemoryPlan, memoryPlanOf } from "../../base/process/memory-plan.ts";
 import { deploymentName, type KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
 import {
   type ResourceCounting,
@@ -7,7 +8,7 @@ import {
   resourceCounting,
   resourceSettings,
 } from "../../pool/resources/resource-settings.ts";
-import { bodySettingsOf, explainSettingsOf } from "../common/exchange-flags.ts";
+import { bodySettingsOf, explainSettingsOf, memoryLimitOf } from "../common/exchange-flags.ts";
 import { flagSettings } from "../common/flag-settings.ts";
 import { flagsHelp, flagsMarkdown } from "../common/flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
@@ -26,15 +27,19 @@ const MIN_REFRESH = 50;
 
 /**
  * Reads the command line of `sluice epp` (epp-protocol 13).
+ * @param cgroup the bytes that the cgroup of the process allows; Infinity = it has no limit
  * @returns "help" when the command line asks for help
  * @throws SluiceError FLAG_... for the first faulty flag
  */
 export function parseEppFlags(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
+  cgroup: number = Number.POSITIVE_INFINITY,
 ): EppSettings | "help" {
-  const parsed = parseGoFlags(args, EPP_FLAGS, env);
-  if (parsed.help) return "help";
+  const given = parseGoFlags(args, EPP_FLAGS, env);
+  if (given.help) return "help";
+  const memory = memoryPlanOf(memoryLimitOf(given), cgroup);
+  const parsed = withinMemory(given, memory);
   const { values, explicit } = parsed;
   validate(parsed);
   const modelServers = modelServersOf(values, parsed.explicit);
@@ -71,6 +76,7 @@ export function parseEppFlags(
     maxRequestBytes: maxRequestBodyOf(parsed),
     learnsBytesPerToken: learnsBytesPerTokenOf(parsed),
     bodies: bodySettingsOf(parsed),
+    memory,
     streamMetrics: values["enable-grpc-stream-metrics"],
     tracing: values.tracing,
     inferenceModelMetrics: values["inference-model-metrics"],
@@ -93,6 +99,25 @@ export function parseEppFlags(
     explain: explainSettingsOf(parsed),
     shown: flagSettings(EPP_FLAGS, parsed, env),
     warnings: [...parsed.warnings, ...environment.warnings, ...tlsWarnings, ...effectless(values, kubernetes)],
+  };
+}
+
+/** Sizes that the command line does not give become as small as the memory plan has them. */
+function withinMemory(
+  parsed: ParsedFlags<typeof EPP_FLAGS>,
+  { bodies, smallBodies }: MemoryPlan,
+): ParsedFlags<typeof EPP_FLAGS> {
+  const { values, explicit } = parsed;
+  const { "body-budget": budget, "small-body-reserve": reserve, "small-body": small } = values;
+  return {
+    ...parsed,
+    values: {
+      ...values,
+      "body-budget": explicit.has("body-budget") ? budget : Math.min(budget, bodies),
+      "small-body-reserve": explicit.has("small-body-reserve")
+        ? reserve
+        : Math.min(reserve, Math.max(smallBodies, small)),
+    },
   };
 }
 

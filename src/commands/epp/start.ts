@@ -10,6 +10,7 @@ import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import { collectGarbageRarely, limitYoungGeneration } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
+import { type MemoryPlan, reportMemory } from "../../base/process/memory-plan.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
@@ -82,6 +83,7 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly learnsBytesPerToken: boolean;
   /** Limits of the bytes of bodies in memory. */
   readonly bodies: BudgetSettings;
+  readonly memory: MemoryPlan;
   readonly healthChecking: boolean;
   /** Counts ext_proc streams and measures their duration. */
   readonly streamMetrics: boolean;
@@ -153,6 +155,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     inferenceModelMetrics: settings.inferenceModelMetrics,
     tracing,
     bodies: settings.bodies,
+    indexBytes: settings.memory.index,
     ...settings.explain,
     log,
   });
@@ -217,7 +220,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     stops.push(showSaturation(core, settings.poolName));
     stops.push(showExtProc(core, extProc, notices));
     stops.push(startMetrics(core, metrics));
-    const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
+    const read = async (text: string) => withSaturationEnvironment(await checkedConfig(settings, log, text), env, log);
     stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     limitYoungGeneration();
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
@@ -326,9 +329,10 @@ function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, c
 
 /** Runs the picker until a signal; returns the exit status. */
 export async function runEpp(settings: EppSettings): Promise<number> {
-  collectGarbageRarely();
+  collectGarbageRarely(settings.memory.heapGrowth);
   limitYoungGeneration();
   const log = createLogger({ name: "sluice", ...settings.logging });
+  reportMemory(settings.memory, log);
   const starting = startEpp(settings, log);
   const ended = untilSignal(starting, log);
   const epp = await starting;

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
-import { LEARN_HELP, withBodyOptions, withExplainOptions } from "../common/exchange-flags.ts";
+import { LEARN_HELP, withBodyOptions, withExplainOptions, withMemoryOption } from "../common/exchange-flags.ts";
 import { withGatewayBatchOptions } from "./batch-options.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
@@ -78,13 +78,14 @@ export function gatewayCommand(): Command {
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",
     );
-  const more = withExplainOptions(withBodyOptions(withLimitsOptions(withKeysOptions(made))));
+  const more = withExplainOptions(withBodyOptions(withMemoryOption(withLimitsOptions(withKeysOptions(made)))));
   return withLogOptions(withGatewayBatchOptions(more)).action(async (flags: GatewayFlags, self: Command) => {
     const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
     // Loaded on use: `sluice sim` needs none of it.
     const { readSettings } = await import("../../wires/gateway/read-settings.ts");
     const { fileSignature } = await import("../../base/document/folder-watch.ts");
-    const read = () => readSettings(flags.config, given, process.env);
+    const { cgroupMemory } = await import("../../base/process/memory-plan.ts");
+    const read = () => readSettings(flags.config, given, process.env, cgroupMemory());
     const seen = flags.config === undefined ? "" : await fileSignature(flags.config);
     const first = await read();
     const { settings, options, warnings } = first;

@@ -28,6 +28,7 @@ export interface ConnectionOptions {
 /** The most connections of clients. */
 const MOST_CONNECTIONS = 1_000_000;
 
+/** Adds the options for connections of clients and to model servers. */
 export function withConnectionOptions(command: Command): Command {
   return command
     .option("--listen <address>", "address for clients", "127.0.0.1:8080")

@@ -9,6 +9,8 @@ import {
   bodySettingsFrom,
   type ExplainOptions,
   explainSettingsFrom,
+  type MemoryOptions,
+  memoryLimitFrom,
 } from "../common/exchange-flags.ts";
 import { type BatchOptions, giveBatches } from "./batch-options.ts";
 import { type ConnectionOptions, connectionsFrom } from "./connection-options.ts";
@@ -20,6 +22,7 @@ import { type LogOptions, logSettingsFrom } from "./log-options.ts";
 export interface GatewayFlags
   extends ExplainOptions,
     BodyOptions,
+    MemoryOptions,
     KeysOptions,
     LimitsOptions,
     LogOptions,
@@ -98,6 +101,7 @@ export async function givenSettings(
   take("learnBytesPerToken", () =>
     given.set("learnBytesPerToken", trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token")),
   );
+  take("memoryLimit", () => given.set("memory.limit", memoryLimitFrom(flags)));
   const bodies = bodySettingsFrom(flags);
   take("bodyBudget", () => given.set("bodies.budget", bodies.limit));
   take("smallBody", () => given.set("bodies.small", bodies.small));

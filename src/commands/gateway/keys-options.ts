@@ -15,6 +15,7 @@ export interface KeysOptions {
 
 const CLAIMS = ["name", "models", "objective", "priority", "fairnessId"] as const;
 
+/** Adds the options that say who may send requests. */
 export function withKeysOptions(command: Command): Command {
   return command
     .option("--keys <file>", "who may send requests: a file of `sluice keys`; watched for changes")

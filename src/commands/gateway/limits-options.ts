@@ -7,6 +7,7 @@ export interface LimitsOptions {
   readonly limitsRedis?: string;
 }
 
+/** Adds the options for limits by key and model. */
 export function withLimitsOptions(command: Command): Command {
   return command
     .option("--limits <file>", "limits of requests and tokens by key and model, as YAML or JSON; watched for changes")

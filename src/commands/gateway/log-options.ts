@@ -13,6 +13,7 @@ export interface LogOptions {
   readonly requestLogFile: string;
 }
 
+/** Adds the options for log lines and the log of requests. */
 export function withLogOptions(command: Command): Command {
   return command
     .option("--log-level <level>", "lowest level of the log lines on stderr: error, warn, info or debug", "info")

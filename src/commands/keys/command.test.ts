@@ -88,7 +88,7 @@ describe("sluice keys", () => {
     [["add", "--name", "a", "--expires", "0"], "FLAG_VALUE", "which is in the past"],
     [["add", "--name", "a", "--models", "x,,y"], "FLAG_VALUE", "names with commas between"],
     [["rotate", "a", "--grace", "-1h"], "FLAG_VALUE", "a duration such as"],
-    [["revoke", "nobody"], "KEY_NAME", 'has no key "nobody"'],
+    [["revoke", "nobody"], "KEY_NAME", 'has no key "nobody"; the file is empty or does not exist'],
     [["list"], "DOCUMENT_MISSING", "does not exist"],
     [["lst"], "COMMAND_UNKNOWN", "did you mean list?"],
     [["add", "--nam", "a"], "FLAG_UNKNOWN", "did you mean --name?"],

@@ -64,7 +64,7 @@ export function real(fallback: number, min: number, max: number, help: string, f
     .meta({ ...meta("number", help, flags) });
 }
 
-/** An option that is on or off; also takes the words "true" and "false". */
+/** An option that is on or off. In: a boolean, or the text "true" or "false". Out: a boolean. */
 export function flag(fallback: boolean, help: string, flags?: Flags) {
   const schema = z.boolean().default(fallback);
   return z
@@ -72,7 +72,7 @@ export function flag(fallback: boolean, help: string, flags?: Flags) {
     .meta({ ...meta("boolean", help, flags) });
 }
 
-/** Milliseconds from 0 to a day, or a Go duration. */
+/** A duration. In: milliseconds or a Go duration such as "1.5s". Out: milliseconds, 0 to 86,400,000. @param fallback milliseconds */
 export function durationOption(fallback: number, help: string, flags?: Flags) {
   const schema = z.number().min(0).max(86_400_000).default(fallback);
   return z.preprocess(milliseconds, schema).meta({ ...meta("duration", help, flags) });

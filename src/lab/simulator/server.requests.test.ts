@@ -1,42 +1,9 @@
-import { request as httpRequest, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { type Answer, ask } from "../../../test/support/client.ts";
+import { describe, expect, it } from "vitest";
+import { ask } from "../../../test/support/client.ts";
+import { CHAT, hello, open, post, records, start, TEXT } from "../../../test/support/instant-simulator.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { parseSimOptions } from "./options.ts";
-import type { RequestRecord } from "./request-log.ts";
-import { type Simulator, startSimulator } from "./server.ts";
-
-const INSTANT = { "prefill-overhead": 0, "prefill-time-per-token": 0, "inter-token-latency": 0 };
-
-async function start(raw: Record<string, unknown> = {}, clock?: VirtualClock): Promise<Simulator> {
-  const options = parseSimOptions({ port: 0, host: "127.0.0.1", ...INSTANT, ...raw });
-  const simulator = await startSimulator(options, clock ? { clock } : {});
-  onTestFinished(() => simulator.close());
-  return simulator;
-}
-
-const post = (sim: Simulator, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
-  ask(sim.url + path, { headers, body: typeof body === "string" ? body : JSON.stringify(body) });
-
-const CHAT = "/v1/chat/completions";
-const TEXT = "/v1/completions";
-const hello = (more: object = {}) => ({ model: "sim", messages: [{ role: "user", content: "Hello there" }], ...more });
-
-async function records(sim: Simulator): Promise<RequestRecord[]> {
-  return JSON.parse((await ask(`${sim.url}/admin/requests`)).text).requests;
-}
-
-/** Opens a stream and leaves it open; the answer's head is waited for only if `head` says so. */
-async function open(sim: Simulator, body: object, head = true): Promise<{ leave(): void; answer?: IncomingMessage }> {
-  const request = httpRequest(sim.url + TEXT, { method: "POST", agent: false });
-  request.on("error", () => {});
-  request.end(JSON.stringify(body));
-  const answer = head ? await new Promise<IncomingMessage>((resolve) => request.on("response", resolve)) : undefined;
-  answer?.on("error", () => {});
-  return { leave: () => request.destroy(), ...(answer ? { answer } : {}) };
-}
 
 describe("D-68: LoRA", () => {
   it("load and unload show in /v1/models", async () => {

@@ -1,3 +1,4 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { SimApiError } from "./api-error.ts";
 import type { JsonObject } from "./json-body.ts";
 
@@ -70,8 +71,4 @@ function example(schema: unknown, depth: number): unknown {
     default:
       return null;
   }
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,4 +1,19 @@
+import { builtInDocument } from "../../picker/config/defaults.ts";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
+
+/** The parts of the default profile that count here. */
+interface DefaultProfile {
+  readonly plugins: readonly { readonly type: string }[];
+  readonly schedulingProfiles: readonly { readonly plugins: readonly { readonly pluginRef: string }[] }[];
+}
+
+const { plugins: PLUGINS, schedulingProfiles: PROFILES } = builtInDocument("default")!.value as DefaultProfile;
+/** No workload of servers with roles has adapters. */
+const LEFT_OUT = "lora-affinity-scorer";
+
+/** Entries of a list of YAML, a line each. */
+const entries = (list: readonly object[], indent = ""): string =>
+  list.map((entry) => `${indent}- ${JSON.stringify(entry)}\n`).join("");
 
 /** The default profile for servers with roles: the same scorers choose in both stages (scheduling 3.7.1). */
 const DISAGGREGATED = `plugins:
@@ -6,24 +21,15 @@ const DISAGGREGATED = `plugins:
 - type: always-disagg-pd-decider
 - type: prefill-filter
 - type: decode-filter
-- type: queue-scorer
-- type: kv-cache-utilization-scorer
-- type: prefix-cache-scorer
-- type: active-request-scorer
-- {type: token-load-scorer, parameters: {queueThresholdTokens: 1048576}}
-- type: max-score-picker
-`;
+${entries(PLUGINS.filter(({ type }) => type !== LEFT_OUT))}`;
 const STAGES = ["prefill", "decode"].map(
   (stage) => `- name: ${stage}
   plugins:
   - pluginRef: ${stage}-filter
-  - {pluginRef: queue-scorer, weight: 1}
-  - {pluginRef: kv-cache-utilization-scorer, weight: 1}
-  - {pluginRef: prefix-cache-scorer, weight: 3}
-  - {pluginRef: active-request-scorer, weight: 3}
-  - {pluginRef: token-load-scorer, weight: 64}
-  - pluginRef: max-score-picker
-`,
+${entries(
+  PROFILES[0]!.plugins.filter(({ pluginRef }) => pluginRef !== LEFT_OUT),
+  "  ",
+)}`,
 );
 
 /** What one policy adds to flow control with its defaults. */

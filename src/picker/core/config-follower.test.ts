@@ -51,7 +51,7 @@ async function following(text: string) {
     told.push(fields);
   };
   const log: Logger = { ...silentLogger, info: note, warn: note, error: note };
-  const read = () => checkedConfig({ configFile: file }, log);
+  const read = (text?: string) => checkedConfig({ configFile: file }, log, text);
   const seen = await fileSignature(file);
   const first = await read();
   const core = new InferenceCore({
@@ -120,6 +120,20 @@ describe("the configuration file is followed", () => {
     writeFileSync(file, config("three"));
     await poll("the new profile", () => decide(core).profile === "three");
     expect(metric(core, "sluice_config_refused")).toBe(0);
+  });
+
+  it("lists the lines in which a change differs from the text in force, also when the change is refused", async () => {
+    const { file, core } = await following(config("one"));
+    const newest = () => core.watch.reloads.list()[0];
+    writeFileSync(file, config("two"));
+    await poll("the reload", () => newest()?.result === "applied");
+    expect(newest()!.difference).toEqual(["- - name: one", "+ - name: two"]);
+    writeFileSync(file, config("two", 1, "{\n"));
+    await poll("the refusal", () => newest()!.result === "refused");
+    expect(newest()!.difference).toEqual(["+ {"]);
+    rmSync(file);
+    await poll("the refusal of a file that is gone", () => newest()!.problems.includes("does not exist"));
+    expect(newest()!.difference).toContain("- - name: two");
   });
 
   it("names every problem of a broken one", async () => {

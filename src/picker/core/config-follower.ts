@@ -11,7 +11,7 @@ import { configFingerprint } from "../config/fingerprint.ts";
 import { MAX_CONFIG_BYTES } from "./config-source.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { sameDataLayer } from "./metrics-settings.ts";
-import { lineDifference } from "./watch/process-events.ts";
+import { lineDifference } from "./watch/line-difference.ts";
 import type { TrafficWatch } from "./watch/traffic-watch.ts";
 
 export interface ConfigFollowerOptions {
@@ -20,8 +20,8 @@ export interface ConfigFollowerOptions {
   readonly config: EffectiveConfig;
   /** The signature of the file when it was read, by `fileSignature`. */
   readonly seen: string;
-  /** Reads the file again, without putting it in force. Throws the errors of the file. */
-  read(): Promise<EffectiveConfig>;
+  /** Reads a changed text of the file, without putting it in force. Throws the errors of the text. */
+  read(text: string): Promise<EffectiveConfig>;
   /** Puts a configuration in force. Throws the error of a plugin's creation; then the old configuration stays. */
   use(config: EffectiveConfig): void;
   readonly metrics: Metrics;
@@ -40,8 +40,6 @@ export class ConfigFollower {
   readonly #options: ConfigFollowerOptions;
   readonly #watch: FolderWatch;
   #config: EffectiveConfig;
-  /** The file in force, for the difference. */
-  #text = "";
 
   constructor(options: ConfigFollowerOptions) {
     const { file, clock, log, config } = options;
@@ -60,8 +58,7 @@ export class ConfigFollower {
   }
 
   /** Begins to follow. It also finds a change since the configuration was read. */
-  async start(): Promise<void> {
-    this.#text = await this.#readText();
+  start(): Promise<void> {
     return this.#watch.start(this.#options.seen);
   }
 
@@ -72,26 +69,18 @@ export class ConfigFollower {
     metrics.configRefused.with().set(0);
   }
 
-  async #readText(): Promise<string> {
-    try {
-      return await readText(this.#options.file, { maxBytes: MAX_CONFIG_BYTES });
-    } catch {
-      // Whoever reads the configuration reports it.
-      return "";
-    }
-  }
-
   async #reload(): Promise<void> {
     const { file, log, metrics, watch, clock } = this.#options;
     const at = clock.wall();
-    const text = await this.#readText();
-    const difference = lineDifference(this.#text, text, yamlLinesWithoutSecrets);
+    const before = this.#config.document.text;
+    let text = "";
+    const difference = (): readonly string[] => lineDifference(before, text, yamlLinesWithoutSecrets);
     try {
-      const config = await this.#options.read();
+      text = await readText(file, { maxBytes: MAX_CONFIG_BYTES });
+      const config = await this.#options.read(text);
       this.#options.use(config);
       this.#config = config;
-      this.#text = text;
-      watch?.reloads.add({ at, what: file, result: "applied", problems: "", difference });
+      watch?.reloads.add({ at, what: file, result: "applied", problems: "", difference: difference() });
       watch?.events.add("config-changed", file, `the changed configuration ${configFingerprint(config)} is in force`);
       metrics.configReloadsTotal.with("applied").inc();
       this.#tell(config, false);
@@ -106,7 +95,7 @@ export class ConfigFollower {
       this.#tell(this.#config, true);
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
-      watch?.reloads.add({ at, what: file, result: "refused", problems, difference });
+      watch?.reloads.add({ at, what: file, result: "refused", problems, difference: difference() });
       watch?.events.add("config-refused", file, `a change of ${file} is refused: ${problems}`);
       log.error({ file }, `the changed configuration is refused, the old one stays in force: ${problems}`);
     }
@@ -127,7 +116,7 @@ export async function followConfig(options: {
   readonly seen: string;
   readonly core: InferenceCore;
   readonly log: Logger;
-  read(): Promise<EffectiveConfig>;
+  read(text: string): Promise<EffectiveConfig>;
 }): Promise<() => void> {
   const { file, core, ...rest } = options;
   if (file === undefined) return () => {};

@@ -51,9 +51,12 @@ export function reportConfig(config: EffectiveConfig, log: Logger): void {
   log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in force");
 }
 
-/** As `readConfig`, for a configuration that is not in force yet. */
-export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
-  const document = await documentOf(source);
+/**
+ * As `readConfig`, for a configuration that is not in force yet.
+ * @param text the text of `configFile`, where the caller has read it
+ */
+export async function checkedConfig(source: ConfigSource, log: Logger, text?: string): Promise<EffectiveConfig> {
+  const document = await documentOf(source, text);
   const { registry, warnings } = await PLUGIN_MODULES.load(
     document,
     source.inline?.folder ?? folderOf(source.configFile),
@@ -70,13 +73,19 @@ export function folderOf(configFile: string | undefined): string | undefined {
   return configFile === undefined ? undefined : dirname(resolve(configFile));
 }
 
-async function documentOf({ configFile, configText, inline, profile }: ConfigSource): Promise<Document | undefined> {
+async function documentOf(
+  { configFile, configText, inline, profile }: ConfigSource,
+  text: string | undefined,
+): Promise<Document | undefined> {
   if (profile !== undefined && (configFile !== undefined || configText !== undefined))
     throw new SluiceError(
       "FLAG_CONFLICT",
       "--profile chooses a built-in configuration and cannot be combined with one that is given",
     );
-  if (configFile !== undefined) return readDocument(configFile, { maxBytes: MAX_CONFIG_BYTES });
+  if (configFile !== undefined)
+    return text === undefined
+      ? readDocument(configFile, { maxBytes: MAX_CONFIG_BYTES })
+      : parseDocument(text, { file: configFile });
   if (inline !== undefined) return inline.document;
   if (configText !== undefined) return parseDocument(configText, { file: "--config-text" });
   if (profile === undefined) return undefined;

@@ -50,6 +50,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly maxEndpoints?: number | undefined;
   /** The byte budget: the limits of the bytes of bodies. */
   readonly bodies?: Partial<BudgetSettings> | undefined;
+  /** The most bytes of one index of prompts; absent or Infinity = each has its own bound. */
+  readonly indexBytes?: number | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
   /** Sluice refuses inference requests without a body. False: any endpoint gets them, as in the reference. */

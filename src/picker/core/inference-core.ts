@@ -371,8 +371,8 @@ export class InferenceCore {
 
   /** @param previous plugins that may keep their state */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
-    const { clock, random, log, hooks: ownHooks = [] } = this.#options;
-    const parts = { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls };
+    const { clock, random, log, indexBytes, hooks: ownHooks = [] } = this.#options;
+    const parts = { clock, random, log, indexBytes, previous, ownHooks, failures: this.#log, calls: this.#calls };
     // The warm-up prepares nothing, so it starts no threads.
     const made = makeInForce(
       config,

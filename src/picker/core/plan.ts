@@ -14,6 +14,8 @@ export interface InstancesParts {
   readonly log: Logger;
   /** The plugins of the previous configuration; they may keep their state. */
   readonly previous?: PluginInstances | undefined;
+  /** As `PluginContext.indexBytes`. */
+  readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent where plugins get none. */
   readonly startTokenizers?: StartTokenizers | undefined;
 }

@@ -113,7 +113,11 @@ describe("a full record as a file", () => {
     await expect(refusal({ ...plain, full: { ...plain.full, columns: { "p/k": [] } } })).rejects.toThrow(
       /p\/k.*has 0 numbers for 1 endpoints/,
     );
-    await expect(readRecord(file("no record"))).rejects.toMatchObject({ code: "DOCUMENT_INVALID" });
+    for (const other of ["no record", "endpoints: []"])
+      await expect(readRecord(file(other))).rejects.toMatchObject({
+        code: "DOCUMENT_INVALID",
+        message: expect.stringMatching(/holds no decision record: save what sluice explain ID --full prints$/),
+      });
     await expect(readRecord(join(FOLDER, "missing.json"))).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
   });
 });

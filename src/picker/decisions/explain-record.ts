@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isObject } from "../../base/document/json-object.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { explainIssue, validate } from "../../base/document/validate.ts";
 import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../base/inference/bytes-per-token.ts";
@@ -35,6 +36,11 @@ function wordFor(value: number): string {
 /** Reads a file that `sluice explain --full` has printed. @throws SluiceError DOCUMENT_..., RECORD_NOT_FULL */
 export async function readRecord(path: string): Promise<RecordInFull> {
   const document = await readDocument(path, { maxBytes: MAX_BYTES });
+  if (!isObject(document.value) || !Object.hasOwn(document.value, "sequence"))
+    throw new SluiceError(
+      "DOCUMENT_INVALID",
+      `${path} holds no decision record: save what sluice explain ID --full prints`,
+    );
   const { full, ...record } = validate(document, recordSchema, { what: "decision record" });
   if (full === undefined)
     throw new SluiceError(

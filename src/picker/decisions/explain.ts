@@ -105,10 +105,15 @@ export interface Explanation {
   readonly full: boolean;
 }
 
+/** The `reason` of an explanation, alone: a list of decisions needs no more of them. */
+export function reasonFor(record: DecisionRecord): string {
+  return withFailures(reasonOf(record), record);
+}
+
 /** Explains from the record why a request went to its endpoint, or why it was refused. */
 export function explain(record: DecisionRecord): Explanation {
   const { refusal, top } = record;
-  const reason = withFailures(reasonOf(record), record);
+  const reason = reasonFor(record);
   return {
     sequence: record.sequence,
     requestId: record.requestId,

@@ -24,7 +24,8 @@ interface Counts {
 export class Attempts {
   readonly #pool: EndpointRegistry;
   readonly #list: readonly Endpoint[];
-  readonly #tried = new Set<Endpoint>();
+  /** Endpoints whose attempts failed; undefined = none has. */
+  #tried: Set<Endpoint> | undefined;
   readonly #ticket: InFlightTicket | undefined;
   readonly #result: SchedulingResult | undefined;
   /** Counts on other endpoints that work for the exchange before its answer begins. */
@@ -69,16 +70,18 @@ export class Attempts {
 
   /** The endpoint of the last attempt, also after it failed. @param retries attempts that the wire made after the first one */
   lastTried(retries: number): Endpoint {
-    return this.#failed !== undefined && this.#tried.size > retries ? this.#failed : this.#current;
+    return this.#failed !== undefined && this.#tried!.size > retries ? this.#failed : this.#current;
   }
 
   /** The attempt at an endpoint failed before its answer. @returns the next endpoint that was not tried and is not down */
   failed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | undefined {
     this.#report(endpoint, failure, detail);
-    this.#tried.add(endpoint);
+    this.#tried ??= new Set();
+    const tried = this.#tried;
+    tried.add(endpoint);
     this.#failed = endpoint;
     for (const next of this.via === undefined ? this.#list : []) {
-      if (this.#tried.has(next) || next.state === "down") continue;
+      if (tried.has(next) || next.state === "down") continue;
       this.moveTo(next);
       return next;
     }

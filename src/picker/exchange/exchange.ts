@@ -5,7 +5,6 @@ import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
-import type { Waiter } from "../flowcontrol/flow.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { Attempts, noneAnswered } from "./attempts.ts";
@@ -18,8 +17,8 @@ import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import { HeldBytes } from "./held-bytes.ts";
 import type { Prepared, Preparing } from "./prepare.ts";
-import { OVER, QueuePlace, type Waiting } from "./queue-place.ts";
-import { forwardedBody } from "./request-body.ts";
+import { OVER, type QueuedExchange, QueuePlace } from "./queue-place.ts";
+import { bodyTooLarge, forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import type { RequestEntry } from "./request-log.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
@@ -28,14 +27,16 @@ import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
 const NOTHING = new Uint8Array(0);
+/** Before the headers come. Nobody adds to them. */
+const NO_HEADERS = new HeaderList();
 
 /** Gathers the body, asks for the decision, counts the exchange. */
-export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
+export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange {
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
   readonly #wire: Wire;
   readonly #response = new ResponseObserver();
-  #headers = new HeaderList();
+  #headers = NO_HEADERS;
   #receivedAt: number;
   #subset: SubsetHint | undefined;
   readonly #held: HeldBytes;
@@ -288,32 +289,21 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
 
   /** Enters flow control, and goes on at once where the pool has room. */
   #enter(flowControl: FlowControl, processed: Processed, bytes: number): Decision | Promise<Decision> {
-    const ticket = flowControl.enter(processed.request, bytes, this.#receivedAt, this);
-    if (ticket instanceof Rejection) return this.#conclude({ ...processed, refusal: ticket }, undefined);
-    this.#place = new QueuePlace(flowControl, ticket);
-    if (!ticket.waiting) return this.#prepare(processed);
-    return this.#place.hold(processed);
+    const place = QueuePlace.enter(flowControl, this, processed.request, bytes, this.#receivedAt);
+    if (place instanceof Rejection) return this.#conclude({ ...processed, refusal: place }, undefined);
+    this.#place = place;
+    return place.waiting ? place.hold(processed) : this.#prepare(processed);
   }
 
-  dispatched(): void {
-    const { processed, resolve } = this.#endWait();
-    resolve(this.#prepare(processed));
+  leftQueue(processed: Processed, { ticket }: QueuePlace, refusal?: Rejection): Decision | Promise<Decision> {
+    this.#trace?.waited(processed.request, ticket, refusal);
+    if (refusal === undefined) return this.#prepare(processed);
+    return this.#isOver ? OVER : this.#conclude({ ...processed, refusal }, undefined);
   }
 
-  evicted(rejection: Rejection): void {
-    const { processed, resolve } = this.#endWait(rejection);
-    resolve(
-      this.#ended || this.#response.status !== 0
-        ? OVER
-        : this.#conclude({ ...processed, refusal: rejection }, undefined),
-    );
-  }
-
-  #endWait(refusal?: Rejection): Waiting {
-    const place = this.#place!;
-    const waiting = place.leave();
-    this.#trace?.waited(waiting.processed.request, place.ticket, refusal);
-    return waiting;
+  /** The request needs no decision any more: it has ended, or somebody has answered it. */
+  get #isOver(): boolean {
+    return this.#ended || this.#response.status !== 0;
   }
 
   /** The request needs no decision any more. */
@@ -330,7 +320,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#preparing = preparing;
     return preparing.prepared.then((prepared) => {
       this.#preparing = undefined;
-      if (prepared === undefined || this.#ended || this.#response.status !== 0) return OVER;
+      if (prepared === undefined || this.#isOver) return OVER;
       return this.#conclude(processed, prepared);
     });
   }
@@ -398,7 +388,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   }
 
   #tooLarge(): Rejection {
-    return new Rejection("too_large", `request body exceeds ${this.#services.maxRequestBytes} bytes`);
+    return bodyTooLarge(this.#services.maxRequestBytes);
   }
 
   #answered(): void {

@@ -1,3 +1,4 @@
+import { Rejection } from "../../base/inference/outcomes.ts";
 import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
 import { MAX_RESTORED, NameRestorer, spliceModel } from "../apis/model-name.ts";
 
@@ -54,6 +55,11 @@ export class BodyAssembler {
     if (last.length > 0) this.add(last);
     return this.#buffer === undefined ? NOTHING : this.#buffer.subarray(0, this.#length);
   }
+}
+
+/** The refusal of a body that is longer than `limit` bytes. */
+export function bodyTooLarge(limit: number): Rejection {
+  return new Rejection("too_large", `request body exceeds ${limit} bytes`);
 }
 
 /** The body for the model server, and the restorer of model names for its answer. */

@@ -11,14 +11,20 @@ export function routedOf(
   { pieces, length }: ForwardedBody,
   { headers, removed, metadata }: HookAdditions,
 ): Routed {
+  // The code names each field, because spreads take several times as long, in every request.
   return {
     kind: "routed",
     // A header tells the sidecar of one endpoint, so no other one may get the request.
-    ...(via === undefined ? { endpoints, offered } : { endpoints: endpoints.slice(0, 1), offered: 1, via }),
-    ...{ record, scores },
+    endpoints: via === undefined ? endpoints : endpoints.slice(0, 1),
+    offered: via === undefined ? offered : 1,
+    via,
+    record,
+    scores,
     body: pieces,
     bodyLength: length,
-    ...{ headers, removed, metadata },
+    headers,
+    removed,
+    metadata,
     skipResponse: request.answerFormat === "opaque",
   };
 }

@@ -203,7 +203,7 @@ const concurrencyFilter = defineFilter({
 export const concurrencyDetector = defineSaturationDetector({
   type: "concurrency-detector",
   describe:
-    "Saturation from what this process has in flight, in relation to a limit per endpoint. In a profile it is a filter: it keeps endpoints under their limit, and if none is left, the request is refused.",
+    "Measures saturation: requests or tokens in flight from this process, divided by a limit for each endpoint. In a profile it is a filter: it keeps endpoints under their limit, and if none is left, the request is refused.",
   parameters: concurrencyParameters,
   inProfile: concurrencyFilter,
   notes: (settings) => headroomNotes(settings.headroom),

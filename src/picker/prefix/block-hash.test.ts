@@ -224,4 +224,25 @@ describe("block hashes", () => {
     expect(texts - low.size).toBeLessThan(5);
     expect(texts - high.size).toBeLessThan(5);
   });
+
+  it.each([1, 40, 127, 128, 5000])("are the same after %d blocks were packed and unpacked", (count) => {
+    const hashes = new BlockHashes();
+    hashes.reset(count, 3);
+    for (let i = 0; i < count; i++) {
+      hashes.low[i] = Math.imul(i + 1, 0x9e3779b1);
+      hashes.high[i] = -i;
+    }
+    hashes.count = count;
+    hashes.ends.set([0, 1, count]);
+    hashes.prompts = 3;
+    const packed = hashes.packed();
+    const { low, high, ends } = hashes;
+    const kept = [low.slice(0, count), high.slice(0, count), ends.slice(0, 3)];
+    low.fill(7);
+    ends.fill(7);
+    const other = new BlockHashes();
+    other.unpack(packed);
+    expect([other.low.slice(0, count), other.high.slice(0, count), other.ends.slice(0, 3)]).toEqual(kept);
+    expect([other.count, other.prompts]).toEqual([count, 3]);
+  });
 });

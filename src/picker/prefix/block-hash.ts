@@ -27,6 +27,16 @@ const W1 = 0xcc9e2d51 | 0;
 const W2 = 0x1b873593 | 0;
 const W3 = 0xab0e9789 | 0;
 
+/** Numbers up to which a list takes less time to make than an array outside of the heap. */
+const MOST_PACKED_LIST = 256;
+
+/** A copy of `BlockHashes`: low and high half of each block, then the ends of the prompts. */
+export interface PackedHashes {
+  readonly numbers: ArrayLike<number>;
+  /** Blocks. */
+  readonly count: number;
+}
+
 /** The 64-bit hashes of a request's blocks, as two 32-bit halves each. The arrays are reused and may be longer than `count`. */
 export class BlockHashes {
   low = new Int32Array(64);
@@ -40,12 +50,34 @@ export class BlockHashes {
   /** Returns a copy that the next `hash` does not overwrite. */
   copy(): BlockHashes {
     const copy = new BlockHashes();
-    copy.low = this.low.slice(0, this.count);
-    copy.high = this.high.slice(0, this.count);
-    copy.count = this.count;
-    copy.ends = this.ends.slice(0, this.prompts);
-    copy.prompts = this.prompts;
+    copy.unpack(this.packed());
     return copy;
+  }
+
+  /** The same in a form that costs little to make: nearly every request makes one, and few use it. */
+  packed(): PackedHashes {
+    const { low, high, count, ends, prompts } = this;
+    const length = 2 * count + prompts;
+    const numbers = length <= MOST_PACKED_LIST ? new Array<number>(length) : new Int32Array(length);
+    for (let i = 0; i < count; i++) {
+      numbers[2 * i] = low[i]!;
+      numbers[2 * i + 1] = high[i]!;
+    }
+    for (let i = 0; i < prompts; i++) numbers[2 * count + i] = ends[i]!;
+    return { numbers, count };
+  }
+
+  /** Makes these hashes those of `packed`. */
+  unpack({ numbers, count }: PackedHashes): void {
+    const prompts = numbers.length - 2 * count;
+    this.reset(count, prompts);
+    for (let i = 0; i < count; i++) {
+      this.low[i] = numbers[2 * i]!;
+      this.high[i] = numbers[2 * i + 1]!;
+    }
+    for (let i = 0; i < prompts; i++) this.ends[i] = numbers[2 * count + i]!;
+    this.count = count;
+    this.prompts = prompts;
   }
 
   /** Empties the list and makes room. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { type IndexCapacity, PrefixIndex } from "./prefix-index.ts";
+import { type IndexCapacity, PrefixIndex, pairsWithin } from "./prefix-index.ts";
 
 /** Hashes as the hasher would leave them, for chains written as numbers. */
 function chains(...prompts: readonly (readonly number[])[]): BlockHashes {
@@ -31,6 +31,19 @@ function matched(index: PrefixIndex, hashes: BlockHashes, slots: readonly number
 }
 
 describe("prefix index", () => {
+  it("allocates no more than the bytes that its number of pairs comes from", () => {
+    const MIB = 1024 * 1024;
+    for (const mib of [3, 4, 5, 6, 7, 8]) {
+      const index = new PrefixIndex(pairsWithin(mib * MIB));
+      for (let slot = 0; slot < 3; slot++)
+        for (let at = 0; at < 80; at++) index.add(chains(run(1 + 1000 * (80 * slot + at), 1000)), slot, 1, blocks(1e6));
+      expect(index.bytes).toBeLessThanOrEqual(mib * MIB);
+      expect(index.size).toBeGreaterThan(0.9 * pairsWithin(mib * MIB));
+    }
+    expect(pairsWithin(undefined)).toBe(2 ** 22);
+    expect(pairsWithin(0)).toBe(1);
+  });
+
   it("S-50: a prompt routed once matches in whole at its endpoint, and nowhere else", () => {
     const index = new PrefixIndex();
     const prompt = chains(run(1, 20));

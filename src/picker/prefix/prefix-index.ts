@@ -6,6 +6,13 @@ import { HolderTable } from "./holder-table.ts";
 export const DEFAULT_CAPACITY = 31_250;
 /** The most pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
+/** The most bytes that are allocated for a pair. */
+const MOST_PAIR_BYTES = 104;
+
+/** The most pairs of an index that takes at most so many bytes. */
+export function pairsWithin(bytes: number = Number.POSITIVE_INFINITY): number {
+  return Math.max(1, Math.min(DEFAULT_MAX_PAIRS, Math.floor(bytes / MOST_PAIR_BYTES)));
+}
 
 /** The capacity of an endpoint; the first bound that is reached counts. */
 export interface IndexCapacity {

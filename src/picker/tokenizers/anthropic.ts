@@ -1,4 +1,5 @@
-import { isObject, type Json } from "./chat-messages.ts";
+import { isObject } from "../../base/document/json-object.ts";
+import type { Json } from "./chat-messages.ts";
 import { RequestUnusable } from "./unusable.ts";
 
 /** A chat in OpenAI's form. */

@@ -1,3 +1,4 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { RequestUnusable } from "./unusable.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
@@ -52,7 +53,7 @@ function contentOf(content: unknown, format: ContentFormat): string | Json[] {
   const made = parts.map(partOf).filter((part) => part !== undefined);
   if (format === "openai") return made;
   // Where a template takes texts only, the model's own code in the engine decides where the placeholder of an image goes.
-  if (!made.every(isText)) throw new RequestUnusable("the chat template has no place for images, films and sounds");
+  if (!made.every(isText)) throw new RequestUnusable("the chat template has no place for images, videos and sounds");
   return made.map(({ text }) => text).join("\n");
 }
 
@@ -116,8 +117,4 @@ export function templateTools(tools: unknown): Json[] | undefined {
     const { name, description = null, parameters = null, ...more } = made as Json;
     return { type, function: { name, description, parameters, ...more }, ...others };
   });
-}
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

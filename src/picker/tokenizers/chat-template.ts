@@ -1,8 +1,8 @@
 import { Template } from "@huggingface/jinja";
+import { isObject } from "../../base/document/json-object.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import {
   type ContentFormat,
-  isObject,
   type Json,
   type TemplateMessage,
   templateMessages,

@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { isObject, type Json } from "./chat-messages.ts";
+import { isObject } from "../../base/document/json-object.ts";
+import type { Json } from "./chat-messages.ts";
 import type { TemplateSource } from "./chat-template.ts";
 
 /** The largest `tokenizer.json` in bytes; the largest published ones have about 35 MB. */

@@ -1,5 +1,6 @@
 import { Tokenizer } from "@huggingface/tokenizers";
-import { isObject, type Json } from "./chat-messages.ts";
+import { isObject } from "../../base/document/json-object.ts";
+import type { Json } from "./chat-messages.ts";
 import { ChatTemplate, type ChatTemplateOptions } from "./chat-template.ts";
 import { ChunkCache } from "./chunk-cache.ts";
 import { type CutRules, chunksOf, cutRulesOf, type TokenizerParts } from "./chunks.ts";

@@ -1,5 +1,6 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { chatOfMessages } from "./anthropic.ts";
-import { isObject, type Json } from "./chat-messages.ts";
+import type { Json } from "./chat-messages.ts";
 import type { ModelTokenizer } from "./model-tokenizer.ts";
 import { RequestUnusable } from "./unusable.ts";
 

@@ -62,7 +62,7 @@ export class WorkerModels {
 }
 
 const NO_PLACE =
-  "the tokens of its images, films or sounds are not known: config.json must lie beside tokenizer.json and name them, as in image_token_id";
+  "the tokens of its images, videos or sounds are not known: config.json must lie beside tokenizer.json and name them, as in image_token_id";
 
 /** Puts the own tokens of each image in the place of those that are the same for all images. */
 function addWithMedia(

@@ -1,4 +1,5 @@
 import { type Document, formatPath, formatPosition, type Path } from "../../base/document/document.ts";
+import { isObject } from "../../base/document/json-object.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type EndpointsFlavour, normaliseAddress, portOf, readAddress } from "./address.ts";
@@ -63,7 +64,7 @@ function unknownKeys(document: Document): string[] {
     .map((key) => unknownKey(document, [key], ["endpoints"]));
   const seen = new Map<string, { readonly path: Path; count: number }>();
   for (const [i, entry] of listOf(document).entries()) {
-    if (!isMapping(entry)) continue;
+    if (!isObject(entry)) continue;
     for (const key of Object.keys(entry)) {
       if (ENTRY_KEYS.includes(key)) continue;
       const before = seen.get(key);
@@ -118,7 +119,7 @@ function repetitions(document: Document, endpoints: readonly EndpointSpec[], ind
 
 function listOf(document: Document): readonly unknown[] {
   const { value } = document;
-  if (!isMapping(value)) throw notEndpoints(document, [], "the file must be a mapping with the key `endpoints`");
+  if (!isObject(value)) throw notEndpoints(document, [], "the file must be a mapping with the key `endpoints`");
   if (!Object.hasOwn(value, "endpoints"))
     throw notEndpoints(document, [], `the key \`endpoints\` is missing${writtenAs("endpoints", value)}`);
   const list = value.endpoints;
@@ -150,7 +151,7 @@ class EntryReader {
   /** @returns the endpoint, or the sentence that describes its violation */
   read(): EndpointSpec | string {
     const entry = this.#entry;
-    if (!isMapping(entry)) return this.#says([], "must be a mapping with name, address and port");
+    if (!isObject(entry)) return this.#says([], "must be a mapping with name, address and port");
     const name = this.#name(entry, "name");
     const namespace = this.#name(entry, "namespace", "default");
     const address = this.#address(entry);
@@ -213,7 +214,7 @@ class EntryReader {
   #labels(entry: Mapping): Readonly<Record<string, string>> {
     const value = entry.labels;
     if (value === undefined || value === null) return {};
-    if (!isMapping(value)) {
+    if (!isObject(value)) {
       this.#wrong(["labels"], "must be a mapping of strings");
       return {};
     }
@@ -248,10 +249,6 @@ class EntryReader {
 }
 
 type Mapping = Readonly<Record<string, unknown>>;
-
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /** Points at a present key that looks like the missing one. */
 function writtenAs(key: string, mapping: Mapping): string {

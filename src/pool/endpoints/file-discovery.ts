@@ -56,7 +56,7 @@ export class FileDiscovery {
     const { path, registry } = this.#options;
     const seen = await fileSignature(path);
     const file = await this.#read();
-    if (file.problems.length > 0) throw refusal(file.problems);
+    if (file.problems.length > 0) throw entriesRefused(file.problems);
     this.#tell(registry.apply(file.endpoints), file.warnings);
     if (this.#options.watchFile && !this.#closed) await this.#watch.start(seen);
   }
@@ -96,7 +96,8 @@ export class FileDiscovery {
   }
 }
 
-function refusal(problems: readonly string[]): SluiceError {
+/** The refusal of a file with wrong entries at a start: DOCUMENT_INVALID. @param problems of `EndpointsFile`, at least one */
+export function entriesRefused(problems: readonly string[]): SluiceError {
   if (problems.length === 1) return new SluiceError("DOCUMENT_INVALID", problems[0]!);
   const more = problems.length - MAX_TOLD;
   const lines = [...problems.slice(0, MAX_TOLD), ...(more > 0 ? [`(and ${more} more)`] : [])];

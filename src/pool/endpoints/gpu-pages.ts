@@ -37,7 +37,7 @@ export const GPU_UTILIZATION = "GPUUtilization/dcgm-extractor";
 export const dcgmExtractor = defineExtractor({
   type: "dcgm-extractor",
   describe:
-    "Reads the attribute `GPUUtilization` (0 to 1) of an endpoint from the page of a DCGM exporter: of its pod's GPUs the busiest.",
+    "Reads the attribute `GPUUtilization` (0 to 1) of an endpoint from the page of a DCGM exporter: the value of the busiest GPU of its pod.",
   payload: "gpu-metrics",
   endpointAttributes: () => [GPU_UTILIZATION],
   create: () => ({ reads: "gpu-metrics" }),

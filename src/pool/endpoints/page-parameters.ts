@@ -7,10 +7,12 @@ const PATH = /^\/[!-~]{0,2047}$/;
 
 // Parameters that sources of pages share (scheduling 1.8).
 
+/** Schema of the scheme of a page. @param standard the default */
 export function scheme(standard: "http" | "https") {
   return z.enum(["http", "https"], { error: "scheme must be http or https" }).default(standard);
 }
 
+/** Schema of the path of a page: begins with a slash, no blanks. @param standard the default */
 export function path(standard: string) {
   return z
     .string(`path must be a text such as ${standard}`)
@@ -18,6 +20,7 @@ export function path(standard: string) {
     .default(standard);
 }
 
+/** Schema of a port from 1 to 65535, without a default. */
 export function port() {
   return z
     .int("port must be a whole number from 1 to 65535")
@@ -25,10 +28,12 @@ export function port() {
     .max(65535, "port must be from 1 to 65535");
 }
 
+/** Schema of `insecureSkipVerify`: true accepts any certificate. @param standard the default */
 export function insecure(standard: boolean) {
   return z.boolean("insecureSkipVerify must be true or false").default(standard);
 }
 
+/** Schema of the time between two fetches. Out: milliseconds; undefined when absent. */
 export function interval() {
   return duration()
     .optional()

@@ -61,16 +61,16 @@ export class UnscrapedCounts implements UnscrapedLoad {
 }
 
 /**
- * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
- * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
- */
-/**
  * A look at the models of a server that is new or back from `down`. `open`: soon it has answered, so requests for a model that
  * no endpoint lists may wait. `overdue`: it did not answer in time. Until it is `over`, the endpoint serves only models that no
  * other endpoint lists, because a server answers 404 for a model that it lacks.
  */
 export type ModelLook = "open" | "overdue" | "over";
 
+/**
+ * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
+ * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
+ */
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
   readonly slot: number;

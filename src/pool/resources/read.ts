@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { formatPath } from "../../base/document/document.ts";
+import { isObject } from "../../base/document/json-object.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import { annotationWarnings } from "./fairness-weight.ts";
@@ -89,14 +90,14 @@ export function readResource(value: unknown, options: ReadOptions = {}): Resourc
 
 /** The kinds of lists that hold Sluice's kinds: that of all objects, and `InferencePoolList` and the like. */
 export function isList(value: unknown): value is Readonly<Record<string, unknown>> {
-  if (!isMapping(value) || typeof value.kind !== "string" || !value.kind.endsWith("List")) return false;
+  if (!isObject(value) || typeof value.kind !== "string" || !value.kind.endsWith("List")) return false;
   const of = value.kind.slice(0, -"List".length);
   return of === "" || (KIND_NAMES.includes(of) && GROUPS.includes(groupOf(value.apiVersion)));
 }
 
 /** In a list that states the kind of its items, the items need not state it. */
 export function itemOf(list: Readonly<Record<string, unknown>>, item: unknown): unknown {
-  if (list.kind === "List" || !isMapping(item)) return item;
+  if (list.kind === "List" || !isObject(item)) return item;
   return { apiVersion: list.apiVersion, kind: String(list.kind).slice(0, -"List".length), ...item };
 }
 
@@ -155,10 +156,6 @@ const TYPE = z.object({
 function groupOf(apiVersion: unknown): string {
   const text = String(apiVersion);
   return text.slice(0, Math.max(0, text.indexOf("/")));
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Schema of `metadata`: the fields of an author and those of a server. */

@@ -71,6 +71,7 @@ describe("a keys file", () => {
     const { text } = edit("").add({ name: "team-a" }, NOW);
     expect(() => edit(text).add({ name: "team-a" }, NOW)).toThrow(/has a key "team-a" already.*rotate/);
     expect(() => edit(text).revoke("team-b", NOW)).toThrow(/has no key "team-b"; did you mean `team-a`\?/);
+    expect(() => edit(text).revoke("unlike", NOW)).toThrow(/has no key "unlike"; sluice keys list shows the names/);
     expect(() => edit(edit(text).revoke("team-a", NOW).text).rotate("team-a", 0, NOW)).toThrow(
       /was revoked; add a new one/,
     );

@@ -101,10 +101,12 @@ export class KeysEdit {
     const entry = this.#entries[at];
     const node = entry && this.#list().items[at];
     if (entry !== undefined && isMap(node)) return { id: entry.id, at, node, entry };
-    const hint = didYouMean(
-      which,
-      this.#entries.map(({ name }) => name),
-    );
+    const names = this.#entries.map(({ name }) => name);
+    const where =
+      names.length === 0
+        ? "; the file is empty or does not exist: name another one with --file"
+        : "; sluice keys list shows the names";
+    const hint = didYouMean(which, names) || where;
     throw new SluiceError("KEY_NAME", `${this.#file} has no key ${JSON.stringify(which.slice(0, 100))}${hint}`);
   }
 

@@ -48,6 +48,7 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
   });
 }
 
+/** The settings of Node.js for a port with TLS; at least TLS 1.2. */
 export function tlsSettings({ cert, key, clientCa, minVersion, ciphers }: AdminTls): SecureContextOptions {
   return {
     ...{ cert, key, minVersion: minVersion ?? "TLSv1.2" },

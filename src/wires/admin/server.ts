@@ -6,6 +6,7 @@ import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explai
 import { type Authorize, guardedApp } from "./access.ts";
 import { severalBegin } from "./decision-search.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { CHECK_PATH, checkRoute } from "./page/check-route.ts";
 import { NO_QUEUES } from "./page/core-queues.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
@@ -59,6 +60,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.use("/debug/*", (context, next) => {
     const { method } = context.req;
     if (method === "GET" || method === "HEAD") return next();
+    if (method === "POST" && context.req.path === CHECK_PATH) return next();
     const answer = context.text(`${context.req.path} answers GET and HEAD, not ${method}\n`, 405);
     answer.headers.set("allow", "GET, HEAD");
     return Promise.resolve(answer);
@@ -107,6 +109,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { feed, demo } = options;
   const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, demo !== undefined));
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
+  if (feed?.check !== undefined) checkRoute(app, feed.check, clock);
   demo?.(app);
   pageRoutes(app);
   app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));

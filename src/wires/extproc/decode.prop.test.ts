@@ -1,27 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { namespaces, pairs } from "../../../test/support/extproc-arbitraries.ts";
 import { encodeRequest, headerMap, type Plain, struct } from "../../../test/support/extproc-client.ts";
 import { decodeProcessingRequest } from "./decode.ts";
 import type { Struct } from "./messages.ts";
 import { metadataOf, upstreamAddressOf } from "./metadata.ts";
-
-const key = fc.stringMatching(/^[a-z0-9:_-]{0,20}$/);
-const latin1 = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) });
-const pairs = fc.array(fc.tuple(key, latin1), { maxLength: 12 });
-
-const value = fc.letrec((tie) => ({
-  value: fc.oneof(
-    { maxDepth: 4 },
-    fc.string({ unit: "grapheme" }),
-    fc.double({ noNaN: true }),
-    fc.boolean(),
-    fc.constant(null),
-    fc.array(tie("value"), { maxLength: 4 }),
-    tie("object"),
-  ),
-  object: fc.dictionary(fc.string(), tie("value"), { maxKeys: 4 }),
-}));
-const namespaces = fc.dictionary(fc.string({ maxLength: 12 }), value.object as fc.Arbitrary<Struct>, { maxKeys: 4 });
 
 /** Plain objects whatever their prototypes. */
 function plain(thing: unknown): unknown {

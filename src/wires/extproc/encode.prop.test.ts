@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { key, namespaces, pairs } from "../../../test/support/extproc-arbitraries.ts";
 import {
   decodeResponse,
   fromStruct,
@@ -19,28 +20,11 @@ import {
   sendBody,
   sendWholeBody,
 } from "./encode.ts";
-import type { HeaderChanges, Phase, Struct } from "./messages.ts";
+import type { HeaderChanges, Phase } from "./messages.ts";
 
 const WRITER = new Writer();
 
-const key = fc.stringMatching(/^[a-z0-9:_-]{0,20}$/);
-const latin1 = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) });
-const pairs = fc.array(fc.tuple(key, latin1), { maxLength: 12 });
 const phase = fc.constantFrom<Phase>("request", "response");
-
-const value = fc.letrec((tie) => ({
-  value: fc.oneof(
-    { maxDepth: 4 },
-    fc.string({ unit: "grapheme" }),
-    fc.double({ noNaN: true }),
-    fc.boolean(),
-    fc.constant(null),
-    fc.array(tie("value"), { maxLength: 4 }),
-    tie("object"),
-  ),
-  object: fc.dictionary(fc.string(), tie("value"), { maxKeys: 4 }),
-}));
-const namespaces = fc.dictionary(fc.string({ maxLength: 12 }), value.object as fc.Arbitrary<Struct>, { maxKeys: 4 });
 
 /** Changes to encode, and the mutation that protobufjs must find; undefined when nothing changes. */
 const changes = fc

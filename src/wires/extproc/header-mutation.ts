@@ -144,17 +144,32 @@ function echo(
   for (let i = 0; i < keys.length && set.length < limit; i++) {
     const key = keys[i]!;
     const value = values[i]!;
-    if (key.charCodeAt(0) === 0x3a && key !== ":path") continue;
-    // Envoy rejects these headers in a mutation, even unchanged, and counts every attempt as a rejected mutation.
-    if (key.startsWith("x-envoy-") || key === "host") continue;
-    if (CONTROL_HEADERS.has(key) || key === reserved || key === "content-length") continue;
-    if (HOP_BY_HOP_HEADERS.has(key) && !(key === "te" && value === "trailers")) continue;
+    if (!mayEcho(key) || key === reserved) continue;
+    if (key === "te" && value !== "trailers") continue;
     if (ownRequestId && key === HEADER.requestId) continue;
     if (removed?.includes(key) === true && isRemovable(key)) continue;
     // The echo of one value of a repeated header would erase the other values.
     if (headers.isRepeated(key) || added?.keys.includes(key)) continue;
     append(set, key, value);
   }
+}
+
+/** The most names whose answer is kept, and the longest of them. */
+const MAX_KEPT = 1024;
+const LONGEST_KEPT = 64;
+const ECHOES = new Map<string, boolean>();
+
+/** Whether a mutation may repeat a header of this name; `te` only with one value. Requests have the same names over and over. */
+function mayEcho(key: string): boolean {
+  const known = ECHOES.get(key);
+  if (known !== undefined) return known;
+  const isPseudo = key.charCodeAt(0) === 0x3a && key !== ":path";
+  // Envoy rejects these headers in a mutation, even unchanged, and counts every attempt as a rejected mutation.
+  const isEnvoys = key.startsWith("x-envoy-") || key === "host";
+  const isOwn = CONTROL_HEADERS.has(key) || key === "content-length" || (HOP_BY_HOP_HEADERS.has(key) && key !== "te");
+  const may = !isPseudo && !isEnvoys && !isOwn;
+  if (ECHOES.size < MAX_KEPT && key.length <= LONGEST_KEPT) ECHOES.set(key, may);
+  return may;
 }
 
 /** Appends without lower-casing: the reference writes `Content-Length` with capitals, and tests compare it (E-20). */

@@ -67,7 +67,7 @@ export class ChangingParts {
   async followConfig(seen: string): Promise<void> {
     const { core, log } = this.#parts;
     const { options } = this;
-    const read = () => checkedConfig(options, log);
+    const read = (text: string) => checkedConfig(options, log, text);
     this.#stopConfig();
     const config = this.#config;
     const stop = await followConfig({ file: options.configFile, config, seen, core, log, read });

@@ -49,6 +49,7 @@ export const GATEWAY_KEYS = {
   "retries.max": { flag: "--max-retries", change: "now" },
   "retries.statuses": { flag: "--retry-statuses", change: "now" },
   "paths.allow": { flag: "--allow-path", change: "now" },
+  "memory.limit": { flag: "--memory-limit", change: "restart" },
   "bodies.budget": { flag: "--body-budget", change: "restart" },
   "bodies.small": { flag: "--small-body", change: "restart" },
   "bodies.smallReserve": { flag: "--small-body-reserve", change: "restart" },

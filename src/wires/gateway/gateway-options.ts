@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
+import type { MemoryPlan } from "../../base/process/memory-plan.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
 import type { ExplainSettings } from "../../picker/core/core-options.ts";
@@ -58,6 +59,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
+  /** Absent = no memory limit. */
+  readonly memory?: MemoryPlan | undefined;
   readonly explain?: ExplainSettings | undefined;
   /** Absent, or without a folder = no Batch API. */
   readonly batch?: BatchSettings | undefined;

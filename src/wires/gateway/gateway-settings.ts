@@ -3,6 +3,7 @@ import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
+import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
 import { BUILT_IN_PROFILES } from "../../picker/config/defaults.ts";
 import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
@@ -168,6 +169,15 @@ const paths = section({
     .describe("Dangerous: also pass requests to these paths of administration."),
 });
 
+const memory = section({
+  limit: bytes(0)
+    .refine((size) => size === 0 || size >= LEAST_MEMORY, "must be 192Mi or more, or 0 for no limit")
+    .optional()
+    .describe(
+      "The memory that the process plans with: the defaults of `bodies`, the prompt indexes and the growth of the heap follow it. 0 = no limit; absent = the limit of the cgroup.",
+    ),
+});
+
 const bodies = section({
   budget: bytes(LEAST_BUDGET).prefault("256Mi").describe("The byte budget of all bodies except small ones."),
   small: bytes(0).prefault("64Ki").describe("The largest size of a small body; 0 = no body is small."),
@@ -248,6 +258,7 @@ export const gatewaySettings = z.strictObject({
   resources: resources.prefault({}).describe("API objects of Kubernetes, from files."),
   retries: retries.prefault({}).describe("Attempts after the first one."),
   paths: paths.prefault({}).describe("Paths that reach model servers."),
+  memory: memory.prefault({}).describe("The memory of the process."),
   bodies: bodies.prefault({}).describe("Limits of the bytes of bodies in memory."),
   batch: batchSettings.prefault({}).describe("OpenAI's Batch API beside live traffic."),
   log: log.prefault({}).describe("Log lines, and the log of requests."),

@@ -7,6 +7,7 @@ import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
+import { reportMemory, UNLIMITED } from "../../base/process/memory-plan.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
@@ -121,6 +122,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     retries: true,
     tracing,
     bodies: options.bodies,
+    indexBytes: options.memory?.index,
     learnsBytesPerToken: options.learnsBytesPerToken,
     requestLog: requests.current,
     quotas: limits?.quotas,
@@ -326,9 +328,10 @@ export async function runGateway(
   file: (FollowedFile & { readonly warnings: readonly string[] }) | undefined,
   read: ReadSettings,
 ): Promise<number> {
-  collectGarbageRarely();
-  const { logging, jsonReadyLines } = options;
+  const { logging, jsonReadyLines, memory = UNLIMITED } = options;
+  collectGarbageRarely(memory.heapGrowth);
   const log = createLogger({ name: "sluice", ...logging });
+  reportMemory(memory, log);
   for (const warning of file?.warnings ?? []) log.warn({}, warning);
   const setLogLevel = (level: string): void => {
     log.level = level;

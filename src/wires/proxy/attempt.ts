@@ -2,6 +2,7 @@ import { CONNECT_TIMEOUT } from "../../base/grpc/server-connector.ts";
 import { serverTlsError } from "../../base/grpc/server-tls.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
+import type { OutcomeReason } from "../../base/inference/outcomes.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
 import { RequestRefused, type UpstreamController, type UpstreamHandler } from "./upstream/transport.ts";
 
@@ -22,6 +23,14 @@ export interface AttemptListener {
   /** The attempt is over, for any reason. Called exactly once, also after `cancel`. */
   attemptOver(endpoint: Endpoint): void;
 }
+
+/** The reason in the client's answer when no retry or no endpoint is left (envoy-data-plane 4.4). */
+export const USED_UP: Record<AttemptFailure, OutcomeReason> = {
+  connect: "upstream_connect",
+  timeout: "upstream_connect",
+  reset: "upstream_reset",
+  status: "upstream_reset",
+};
 
 /** The transport gets this error when the proxy gives up an attempt. One object is enough, because no code reads its stack. */
 const GIVEN_UP = new Error("the attempt was given up");

@@ -1,12 +1,14 @@
 import type { Caller } from "../../base/inference/caller.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import { bodyTooLarge } from "../../picker/exchange/request-body.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { addRequestId, apiShapeOf } from "./api-shapes.ts";
-import { Attempt, type AttemptListener } from "./attempt.ts";
+import { Attempt, type AttemptListener, USED_UP } from "./attempt.ts";
 import { type BadRequest, BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientSide } from "./client-side.ts";
+import { type ExchangePhase, receives } from "./exchange-phase.ts";
 import { forwardedRequest, isLong } from "./forwarded-request.ts";
 import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
@@ -18,29 +20,6 @@ import { UploadPace } from "./upload-pace.ts";
 import type { UpstreamRequest } from "./upstream/transport.ts";
 
 const NOTHING = Buffer.alloc(0);
-
-/** The event that the exchange waits for. */
-type Phase =
-  /** The rest of the client's body. */
-  | "receiving"
-  /** Room in the byte budget. */
-  | "held"
-  /** The decision. */
-  | "deciding"
-  /** The first byte of an endpoint's answer, or the time of the next attempt. */
-  | "waiting"
-  /** The rest of the answer. */
-  | "answering"
-  /** Nothing: the exchange has ended. */
-  | "done";
-
-/** The reason in the client's answer when no retry or no endpoint is left (envoy-data-plane 4.4). */
-const USED_UP: Record<AttemptFailure, OutcomeReason> = {
-  connect: "upstream_connect",
-  timeout: "upstream_connect",
-  reset: "upstream_reset",
-  status: "upstream_reset",
-};
 
 /**
  * Drives one exchange for one client request. The driver feeds the request to the exchange. It sends the decided request to the
@@ -54,7 +33,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   readonly caller: Caller | undefined;
   readonly peer: string;
   #exchange: Exchange | undefined;
-  #phase: Phase = "receiving";
+  #phase: ExchangePhase = "receiving";
   #received = 0;
   #pace: UploadPace | undefined;
   #forwarded: UpstreamRequest | undefined;
@@ -92,10 +71,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#open(true);
       return;
     }
-    if (this.#head.contentLength > limits.bodyBytes) {
-      this.#reject(this.#tooLarge());
-      return;
-    }
+    if (this.#isTooLong(this.#head.contentLength)) return;
     this.#pace = new UploadPace(timers.bodyIdle, limits.uploadRate, this.#in(0));
     this.#client.deadline = this.#in(timers.bodyIdle);
     // Otherwise the first byte of the body opens the exchange.
@@ -107,22 +83,20 @@ export class ExchangeDriver implements Wire, AttemptListener {
 
   /** A piece of the request body. */
   requestChunk(chunk: Buffer): void {
-    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+    if (!receives(this.#phase)) return;
     this.#received += chunk.length;
     if (this.#phase === "receiving") this.#client.deadline = this.#pace!.due(this.#in(0), this.#received);
-    if (this.#received > this.#services.limits.bodyBytes) {
-      this.#reject(this.#tooLarge());
-      return;
-    }
-    this.#feed(chunk, false);
+    if (!this.#isTooLong(this.#received)) this.#feed(chunk, false);
   }
 
-  /** The request body is complete. */
-  requestEnd(): void {
-    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+  /** The request body is complete. @param last its last piece: a body that is one piece needs no copy */
+  requestEnd(last: Buffer = NOTHING): void {
+    if (!receives(this.#phase)) return;
+    this.#received += last.length;
+    if (this.#isTooLong(this.#received)) return;
     this.#phase = "deciding";
     this.#client.deadline = this.#in(this.#services.timers.picking);
-    this.#feed(NOTHING, true);
+    this.#feed(last, true);
   }
 
   /** The client left, or broke its connection. @param answer what it still gets, because it broke HTTP */
@@ -426,8 +400,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
     return this.#attempt?.endpoint.hostPort ?? "the endpoint";
   }
 
-  #tooLarge(): Rejection {
-    return new Rejection("too_large", `request body exceeds ${this.#services.limits.bodyBytes} bytes`);
+  /** Whether a body has more bytes than it may have; then the request is refused. */
+  #isTooLong(bytes: number): boolean {
+    const { bodyBytes } = this.#services.limits;
+    if (bytes <= bodyBytes) return false;
+    this.#reject(bodyTooLarge(bodyBytes));
+    return true;
   }
 
   #reject(rejection: Rejection): void {
@@ -436,7 +414,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
 
   #refuse(rejection: Rejection, cause: EndCause): void {
     if (!this.opened) this.#services.metrics?.badRequest(rejectionSlug(rejection));
-    const complete = this.#phase !== "receiving" && this.#phase !== "held";
+    const complete = !receives(this.#phase);
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
     else {

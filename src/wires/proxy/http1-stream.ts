@@ -84,8 +84,9 @@ export class Http1Stream extends ClientStream {
     while (!this.#held) {
       const piece = this.#request.take();
       if (piece === undefined) break;
+      if (this.#request.complete && this.#request.unread === 0) this.#requestEnded(piece);
       // When the connection is closing, nobody wants the bytes.
-      if (!this.#connection.closing) this.driver!.requestChunk(piece);
+      else if (!this.#connection.closing) this.driver!.requestChunk(piece);
     }
     if (this.#request.complete && !this.#held && !this.#ended) this.#requestEnded();
     this.#connection.balance();
@@ -188,10 +189,11 @@ export class Http1Stream extends ClientStream {
     this.#connection.writer.begin(head.text, head.chunked);
   }
 
-  #requestEnded(): void {
+  /** @param last the last piece of the body, where the driver has not got it */
+  #requestEnded(last?: Buffer): void {
     this.#ended = true;
     if (this.answered === "lingering") this.#finish(this.services.timers.linger);
-    else if (!this.#connection.closing) this.driver!.requestEnd();
+    else if (!this.#connection.closing) this.driver!.requestEnd(last);
   }
 
   /** Ends the answer, and the connection if that is its last one. @param ms for the client to take it */

@@ -90,6 +90,7 @@ export function newParser(type: number): number {
   return llhttp.llhttp_alloc(type);
 }
 
+/** Frees the memory of a parser, once. @param parser of `newParser` */
 export function freeParser(parser: number): void {
   llhttp!.llhttp_free(parser);
 }

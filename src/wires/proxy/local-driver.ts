@@ -81,7 +81,8 @@ export class LocalDriver implements RequestDriver {
     this.#client.pauseRequest();
   }
 
-  requestEnd(): void {
+  requestEnd(last?: Buffer): void {
+    if (last !== undefined) this.requestChunk(last);
     const body = this.#body;
     this.#body = undefined;
     if (this.#phase === "waiting") this.#client.deadline = this.#in(this.#services.timers.responseIdle);

@@ -123,4 +123,15 @@ describe("whatever the gateway forwards", () => {
     expect(passed).toBeGreaterThan(200);
     expect(refused).toBeGreaterThan(2000);
   });
+
+  it("is judged in the same way when the path was seen before", () => {
+    const table = pathTable();
+    const paths = PIECES.filter((piece) => piece.startsWith("/")).concat(
+      "/v1/models/a",
+      "/v2/models/m/infer",
+      "/a/completions",
+    );
+    for (const method of ["POST", "GET", "PUT", "POST", "HEAD", "OPTIONS"])
+      for (const path of paths) expect(table.judge(method, path)).toEqual(pathTable().judge(method, path));
+  });
 });

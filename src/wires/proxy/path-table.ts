@@ -18,6 +18,9 @@ const EXACT = new Map(ENTRIES.filter(({ pattern }) => pattern.exact).map((entry)
 const PATTERNS = ENTRIES.filter(({ pattern }) => !pattern.exact);
 /** Characters of the longest path that stands for itself. */
 const LONGEST = Math.max(...[...EXACT.keys()].map(({ length }) => length));
+/** The most paths that a table knows, and the characters of the longest one. */
+const MOST_KNOWN = 256;
+const LONGEST_KNOWN = 128;
 /** Triton has its models beneath this path, also those with the name of an entry. */
 const TRITON = "/v2/";
 /**
@@ -55,6 +58,8 @@ export class PathTable {
   readonly #claims: (path: string) => boolean;
   readonly #allowed: readonly PathPattern[];
   readonly #allowsAll: boolean;
+  /** What the rows say of paths that passed; null = no row has the path. Paths repeat, and to find the row takes a while. */
+  readonly #known = new Map<string, Entry | null>();
 
   /**
    * @param claims whether a parser in force reads the bodies of a path
@@ -69,6 +74,8 @@ export class PathTable {
   /** The kind of a request. @param path without query */
   kindOf(method: string, path: string): PathKind {
     const bare = withoutLastSlash(path);
+    const known = this.#known.get(bare);
+    if (known !== undefined) return this.#kindBy(known ?? undefined, method, path);
     let entry = EXACT.get(bare);
     // Most paths are exact, and most operators allow no further ones: then nothing is split.
     if (entry === undefined || this.#allowed.length > 0) {
@@ -77,6 +84,13 @@ export class PathTable {
       if (entry === undefined && isBeneathAdministration(bare)) return "administration";
       entry ??= PATTERNS.find(({ pattern }) => pattern.matches(segments));
     }
+    const kind = this.#kindBy(entry, method, path);
+    if (kind !== "administration" && this.#known.size < MOST_KNOWN && bare.length <= LONGEST_KNOWN)
+      this.#known.set(bare, entry ?? null);
+    return kind;
+  }
+
+  #kindBy(entry: Entry | undefined, method: string, path: string): PathKind {
     if (entry?.method === "*") return "administration";
     if ((method === "POST" || method === "OPTIONS") && this.#claims(path)) return "inference";
     return entry !== undefined && covers(entry.method, method) ? entry.kind : "administration";

@@ -10,8 +10,8 @@ export interface RequestDriver {
   start(expectsContinue: boolean): void;
   /** A piece of the request body. */
   requestChunk(chunk: Buffer): void;
-  /** The request body is complete. */
-  requestEnd(): void;
+  /** The request body is complete. @param last its last piece, where `requestChunk` has not got it */
+  requestEnd(last?: Buffer): void;
   /** The client left, or broke its connection. @param answer what it still gets, because it broke HTTP */
   clientGone(answer?: BadRequest): void;
   /** The client has read the written bytes. */

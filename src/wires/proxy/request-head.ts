@@ -47,6 +47,8 @@ const NOT_A_HOST = /[\s/\\@?#,]/;
  * Checks the head of a request and removes the headers of the client's connection (envoy-data-plane 4.1(2), 4.5). The strict
  * parser has already refused violations of the grammar; this function checks the rest.
  * @param peer address of the client
+ * @param allowUnderscores whether names of headers may have an underscore
+ * @returns the head to forward, or the refusal with its status: 400, 414, 431 or 501
  */
 export function readHead(
   lines: RequestLines,

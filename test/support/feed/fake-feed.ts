@@ -15,6 +15,9 @@ import { columnsOf, endpointDetailOf, endpointOf } from "./endpoints.ts";
 import { figuresOf, overviewOf, totalsOf } from "./figures.ts";
 import { dispatchQueuesOf, flowQueuesOf } from "./queues.ts";
 
+/** As many decisions as a process sends at a time. */
+const BATCH = 10;
+
 export interface FakeFeedOptions {
   readonly kind?: FeedHello["kind"];
   readonly endpoints?: number;
@@ -157,8 +160,8 @@ export class FakeFeed {
     for (const [response, topics] of this.#readers) {
       if (topics.includes("decisions"))
         write(response, "decisions", {
-          rows: rows.slice(0, 25),
-          leftOut: Math.max(0, rows.length - 25),
+          rows: rows.slice(0, BATCH),
+          leftOut: Math.max(0, rows.length - BATCH),
           passed: rows.length,
         });
       if (!isSecond) continue;

@@ -1,6 +1,9 @@
+import { isObject } from "../../../base/document/json-object.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { memberRanges } from "./json-members.ts";
 import type { QueuedRequest } from "./message.ts";
+
+export { isObject };
 
 /** An entry of a queue that is no message. Its readable parts identify its owner. */
 export class UnreadableMessage extends SluiceError {
@@ -50,10 +53,6 @@ export function readRequest(text: string, value: Readonly<Record<string, unknown
     headers: textMap(value, "headers", id),
     endpoint: textField(value, "endpoint", id),
   };
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** @throws UnreadableMessage unless the member is absent, null or a text */

@@ -33,11 +33,10 @@ export function parseConfigDocument(text: string, flag: string): ConfigDocument 
   return { ...parseDocument(text, { file: flag }), folder: process.cwd() };
 }
 
-/** The value of `key` as a document of its own, with positions in the file around it. */
+/** The value of `key` as a document of its own, with positions in the file around it. An absent key has the value undefined. */
 export function sectionOf(document: ConfigDocument, key: string): ConfigDocument {
   return {
-    file: document.file,
-    folder: document.folder,
+    ...document,
     value: (document.value as Readonly<Record<string, unknown>>)[key],
     positionOf: (path) => document.positionOf([key, ...path]),
   };

@@ -3,8 +3,9 @@ import type { Path } from "../../../base/document/document.ts";
 import type { GateSpec } from "../../../base/plugin/gate.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 
-/** Fields as in the reference's files: absent, null, "" and 0 all mean the default, because Go cannot tell them apart. */
+// Fields as in the reference's files: absent, null, "" and 0 all mean the default, because Go cannot tell them apart.
 
+/** Schema of a text. In: a string, null or absent. Out: the string; `fallback` for an empty one and for none. */
 export function textField<D extends string | undefined>(fallback: D) {
   return z
     .string()
@@ -14,7 +15,7 @@ export function textField<D extends string | undefined>(fallback: D) {
 
 export const requiredText = z.string().min(1);
 
-/** A whole number. Negative ones are refused, which the reference does not do (async-processor 5.2.1). */
+/** Schema of a whole number from `least` to `most`; 0, null and absent mean `fallback`. Negative ones are refused, which the reference does not do (async-processor 5.2.1). */
 export function count<D extends number | undefined>(fallback: D, { least = 1, most = 2 ** 31 - 1 } = {}) {
   return z
     .int()
@@ -27,6 +28,7 @@ export function count<D extends number | undefined>(fallback: D, { least = 1, mo
     });
 }
 
+/** Schema of a boolean; null and absent mean `fallback`. */
 export function bool(fallback: boolean) {
   return z
     .boolean()
@@ -41,6 +43,7 @@ export const gatewayUrl = requiredText.superRefine((value, context) => {
   context.addIssue({ code: "custom", message: value.includes("@") ? problem : `${problem}, got ${shown(value)}` });
 });
 
+/** Whether a text is an absolute URL with `http` or `https`. */
 export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
 }

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import type { Clock, Timer } from "../../clock/clock.ts";
-import type { GrpcHandler } from "../transport.ts";
+import type { Timer } from "../../clock/clock.ts";
+import type { ConnectionHost } from "./connection-host.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { FrameWriter } from "./frame-writer.ts";
 import { type FramedConnection, Inbound } from "./inbound.ts";
@@ -10,40 +10,7 @@ import type { RequestHead } from "./request-head.ts";
 import { statusBlock } from "./response-head.ts";
 import { readInto } from "./socket.ts";
 import { H2Stream, type StreamOwner } from "./stream.ts";
-import { COST, TURN_WORK, type Turns, type TurnTaker } from "./turns.ts";
-
-/** The services that a connection needs from its server. */
-export interface ConnectionHost {
-  readonly clock: Clock;
-  /** The largest message accepted, bytes. */
-  readonly maxMessageBytes: number;
-  /** More calls than this at a time on one connection are refused. */
-  readonly maxStreams: number;
-  /** The number of connections that the server has: with many of them each reads little at a time. */
-  readonly connections: number;
-  /** Shares the event loop among the connections. */
-  readonly turns: Turns;
-  /** How to answer a request: with a handler, or with an HTTP status. */
-  route(head: RequestHead): GrpcHandler | number;
-  onHandlerError(error: unknown, path: string): void;
-  /** The peer has sent its preface and SETTINGS: it speaks HTTP/2. */
-  greeted(connection: Connection): void;
-  /** The first call begins, or the last one has ended. */
-  busy(connection: Connection, busy: boolean): void;
-  /** Whether the calls of all connections leave room for one more call of this one. */
-  hasRoom(connection: Connection): boolean;
-  /**
-   * A call was refused because `maxStreams` are open on the connection, or too many on all; or the connection ends because of a
-   * flood.
-   */
-  refuse(what: "streams" | "totalStreams" | "flood"): void;
-  /** A call begins. */
-  opened(connection: Connection): void;
-  /** A call has ended. @param reset its client has reset it */
-  ended(connection: Connection, reset: boolean): void;
-  /** The connection is gone. */
-  closed(connection: Connection): void;
-}
+import { COST, TURN_WORK, type TurnTaker } from "./turns.ts";
 
 /** Milliseconds: for preface and SETTINGS; for a peer to receive a GOAWAY, or to answer the PING of a drain. */
 const PREFACE_TIMEOUT = 10_000;

@@ -1,14 +1,9 @@
 import type { SeededRandom } from "../../../base/clock/random.ts";
 import { poissonArrivals } from "./arrivals.ts";
 import { drawTokens, numberedRandom, type TokenLengths } from "./draws.ts";
-import { joined, randomText } from "./prompt-text.ts";
-import {
-  BYTES_PER_TOKEN,
-  type Workload,
-  type WorkloadDefinition,
-  type WorkloadPort,
-  type WorkloadSettings,
-} from "./workload.ts";
+import { randomText } from "./prompt-text.ts";
+import { SessionText } from "./session-text.ts";
+import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadSettings } from "./workload.ts";
 
 /** Kinds of agents, each with its instructions and the descriptions of its tools. */
 const ROLES = 8;
@@ -55,13 +50,12 @@ function agents({ rate, durationMs }: WorkloadSettings): Workload {
   };
 }
 
-/** One agent at work. Its text is one stream from a generator that can be created again, like the text of a conversation. */
+/** One agent at work. */
 class Session {
   readonly #port: WorkloadPort;
   readonly #untilMs: number;
-  readonly #role: Uint8Array;
-  readonly #base: number;
   readonly #number: number;
+  readonly #text: SessionText;
   /** Draws lengths and pauses. */
   readonly #random: SeededRandom;
   #isFirst = true;
@@ -71,9 +65,8 @@ class Session {
   constructor(port: WorkloadPort, untilMs: number, role: Uint8Array, base: number, number: number) {
     this.#port = port;
     this.#untilMs = untilMs;
-    this.#role = role;
-    this.#base = base;
     this.#number = number;
+    this.#text = new SessionText(role, base, number);
     this.#random = numberedRandom(base, 2 * number);
     this.#promptTokens = ROLE_TOKENS + drawTokens(this.#random, TASK);
   }
@@ -85,15 +78,12 @@ class Session {
     const outputTokens = drawTokens(random, STEP);
     const soFar = this.#promptTokens + outputTokens;
     if (soFar > MAX_TOKENS) return;
-    const text = joined(this.#role, randomText(numberedRandom(this.#base, 2 * this.#number + 1), soFar - ROLE_TOKENS));
-    const promptBytes = this.#promptTokens * BYTES_PER_TOKEN;
+    const exchanged = this.#text.exchanged(this.#promptTokens, outputTokens);
     const isLast = random.next() < LAST_STEP;
     const toolMs = -Math.log(1 - random.next()) * TOOL_MS;
     this.#promptTokens = soFar + drawTokens(random, TOOL_RESULT);
     const request = {
-      prompt: text.subarray(0, promptBytes),
-      outputTokens,
-      answer: text.subarray(promptBytes),
+      ...exchanged,
       session: `session-${this.#number}`,
       kind: this.#isFirst ? "first step" : "later step",
     };

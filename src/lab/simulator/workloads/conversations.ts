@@ -1,14 +1,9 @@
 import type { SeededRandom } from "../../../base/clock/random.ts";
 import { poissonArrivals } from "./arrivals.ts";
 import { numberedRandom, QuantileFunction } from "./draws.ts";
-import { joined, randomText } from "./prompt-text.ts";
-import {
-  BYTES_PER_TOKEN,
-  type Workload,
-  type WorkloadDefinition,
-  type WorkloadPort,
-  type WorkloadSettings,
-} from "./workload.ts";
+import { randomText } from "./prompt-text.ts";
+import { SessionText } from "./session-text.ts";
+import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadSettings } from "./workload.ts";
 
 /** The first block of the trace's prompts, which is common to all of them. */
 const SYSTEM_TOKENS = 512;
@@ -46,16 +41,12 @@ function conversations({ rate, durationMs }: WorkloadSettings): Workload {
   };
 }
 
-/**
- * One dialogue. All of its text, including answers, is one stream from a generator that can be created again. So between turns
- * a session holds a few numbers and no text.
- */
+/** One dialogue. */
 class Session {
   readonly #port: WorkloadPort;
   readonly #untilMs: number;
-  readonly #system: Uint8Array;
-  readonly #base: number;
   readonly #number: number;
+  readonly #text: SessionText;
   /** Draws lengths and pauses. */
   readonly #random: SeededRandom;
   #turnsLeft: number;
@@ -66,9 +57,8 @@ class Session {
   constructor(port: WorkloadPort, untilMs: number, system: Uint8Array, base: number, number: number) {
     this.#port = port;
     this.#untilMs = untilMs;
-    this.#system = system;
-    this.#base = base;
     this.#number = number;
+    this.#text = new SessionText(system, base, number);
     this.#random = numberedRandom(base, 2 * number);
     this.#turnsLeft = Math.floor(TURNS.at(this.#random.next()));
     this.#promptTokens = Math.round(FIRST_PROMPT.at(this.#random.next()));
@@ -81,16 +71,13 @@ class Session {
     const outputTokens = Math.round(ANSWER.at(random.next()));
     const soFar = this.#promptTokens + outputTokens;
     if (soFar > MAX_TOKENS) return;
-    const text = this.#text(soFar);
-    const promptBytes = this.#promptTokens * BYTES_PER_TOKEN;
+    const exchanged = this.#text.exchanged(this.#promptTokens, outputTokens);
     const gapMs = GAP_SECONDS.at(random.next()) * 1000;
     this.#promptTokens = soFar + Math.round(NEXT_QUESTION.at(random.next()));
     this.#turnsLeft--;
     const due = clock.now() + gapMs;
     const request = {
-      prompt: text.subarray(0, promptBytes),
-      outputTokens,
-      answer: text.subarray(promptBytes),
+      ...exchanged,
       session: `session-${this.#number}`,
       kind: this.#isFirst ? "first turn" : "later turn",
     };
@@ -100,11 +87,6 @@ class Session {
       const at = Math.max(due, clock.now() + READING_MS);
       if (at < this.#untilMs) clock.after(at - clock.now(), () => this.next());
     });
-  }
-
-  /** The first `tokens` tokens of the whole dialogue; more than `SYSTEM_TOKENS`. */
-  #text(tokens: number): Uint8Array {
-    return joined(this.#system, randomText(numberedRandom(this.#base, 2 * this.#number + 1), tokens - SYSTEM_TOKENS));
   }
 }
 

@@ -69,7 +69,9 @@ export class SseUsageReader implements UsageReader {
       this.#endLine();
       start = end + 1;
     }
-    const end = bytes.lastIndexOf(LINE_FEED) + 1;
+    // Most chunks end with a line: a call into native code would cost more than all else here.
+    const isWhole = bytes[bytes.length - 1] === LINE_FEED;
+    const end = isWhole ? bytes.length : bytes.lastIndexOf(LINE_FEED) + 1;
     if (end > start) this.#readLines(bytes, start, end);
     const rest = Math.max(start, end);
     if (rest < bytes.length) this.#keep(bytes, rest, bytes.length);

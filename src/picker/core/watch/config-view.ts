@@ -62,7 +62,8 @@ export function configView(core: InferenceCore): ConfigView {
   };
 }
 
-function parametersOf(parameters: unknown): string {
+/** The parameters of a plugin as JSON, without secrets; cut off where they are long. */
+export function parametersOf(parameters: unknown): string {
   const json = JSON.stringify(redacted(parameters ?? {})) ?? "{}";
   return json.length > MAX_PARAMETERS ? `${json.slice(0, MAX_PARAMETERS)}...` : json;
 }

@@ -8,7 +8,8 @@ import type { EndedExchange } from "../../exchange/exchange-metrics.ts";
 import type { ExchangeObserver, ObservedDecision } from "../../exchange/exchange-observer.ts";
 import { EndpointWatch } from "./endpoint-watch.ts";
 import { Journeys } from "./journeys.ts";
-import { type ProcessEventKind, ReloadLog } from "./process-events.ts";
+import type { ProcessEventKind } from "./process-events.ts";
+import { ReloadLog } from "./reload-log.ts";
 import { outcomeOf, TRAFFIC_OUTCOMES, type TrafficOutcome } from "./traffic-outcome.ts";
 
 /** Seconds of the ring: 15 minutes. */
@@ -88,7 +89,7 @@ export class TrafficWatch implements ExchangeObserver {
 
   /** Bytes of all typed arrays. */
   get bytes(): number {
-    return this.ring.bytes + this.endpoints.bytes;
+    return this.ring.bytes + this.endpoints.bytes + this.journeys.bytes;
   }
 
   /** The present second in Unix seconds. Seconds never fall. */

@@ -48,7 +48,7 @@ export type DecisionTreeParameters = z.output<typeof parameters>;
 export const decisionTreeFilter = defineFilter({
   type: "decision-tree-filter",
   describe:
-    "Keeps what the decision tree of v0.3 keeps: by queue, LoRA adapter and KV cache; critical = priority above 0.",
+    "Keeps the endpoints that the decision tree of v0.3 keeps: by queue, LoRA adapter and KV cache; critical = priority above 0.",
   parameters,
   create: (given) => new DecisionTree({ ...DEFAULTS, ...defined(given) }),
 });

@@ -8,16 +8,19 @@ const DEFAULT_NAMESPACE = "envoy.lb";
 /** The most characters of an expression. */
 const MAX_EXPRESSION = 4096;
 
-const attribute = z.strictObject({
-  key: z.strictObject({
-    namespace: z.string().default(""),
-    name: z.string().min(1, { error: "must not be empty" }),
-  }),
-  expression: z.string().min(1, { error: "must not be empty" }).max(MAX_EXPRESSION).superRefine(compilesTo("number")),
-  condition: z.string().max(MAX_EXPRESSION).superRefine(compilesTo("boolean")).optional(),
-});
+/** Returns the schema of an attribute. The page of operators leaves it out, and with it the library for CEL (dashboard/vite.config.ts). */
+function attribute() {
+  return z.strictObject({
+    key: z.strictObject({
+      namespace: z.string().default(""),
+      name: z.string().min(1, { error: "must not be empty" }),
+    }),
+    expression: z.string().min(1, { error: "must not be empty" }).max(MAX_EXPRESSION).superRefine(compilesTo("number")),
+    condition: z.string().max(MAX_EXPRESSION).superRefine(compilesTo("boolean")).optional(),
+  });
+}
 
-type Attribute = z.output<typeof attribute>;
+type Attribute = z.output<ReturnType<typeof attribute>>;
 
 /** epp-protocol 4.5 */
 export const requestAttributeReporter = defineRequestHook({
@@ -26,7 +29,7 @@ export const requestAttributeReporter = defineRequestHook({
     "Computes a number from the token usage of a complete response, by a CEL expression over `usage`, and hands it to the proxy as dynamic metadata.",
   parameters: z.strictObject({
     attributes: z
-      .array(attribute)
+      .array(attribute())
       .length(1, { error: "must contain exactly one entry" })
       .describe(
         "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`; the expression yields a number, 0 is not written; the condition, where there is one, must hold",

@@ -33,7 +33,7 @@ const parameters = z
     vllm: vllm
       .optional()
       .describe(
-        "Backend that asks a vLLM render server for real tokens: `url` (`http://localhost:8000`), `timeout` (`5s`) for text, `mmTimeout` (`30s`) for requests with images, films or sounds.",
+        "Backend that asks a vLLM render server for real tokens: `url` (`http://localhost:8000`), `timeout` (`5s`) for text, `mmTimeout` (`30s`) for requests with images, videos or sounds.",
       ),
     local: localTokenizers
       .optional()
@@ -86,7 +86,7 @@ type Settings = z.output<typeof parameters>;
 
 /**
  * scheduling 3.11. Plugins that hash or count prompts read its values. Without a value, they use the bytes of the prompt, four
- * to a token. The backend `estimate` writes a value only for prompts with images or films: for other prompts it costs only the
+ * to a token. The backend `estimate` writes a value only for prompts with images or videos: for other prompts it costs only the
  * search for such parts.
  */
 export const tokenProducer = defineProducer({

@@ -11,7 +11,7 @@ import { TokenBuffer } from "./token-buffer.ts";
  * into one number. An image or a film is one number, repeated as often as its estimated tokens (scheduling 3.11).
  *
  * These are the bytes that are hashed where no producer has tokenized, so a text has the same prefix either way. Only prompts
- * with images or films need the copy. Sounds count by their size, as their bytes already do.
+ * with images or videos need the copy. Sounds count by their size, as their bytes already do.
  */
 export class TokenEstimate {
   readonly #parameters: EstimateParameters;
@@ -24,7 +24,7 @@ export class TokenEstimate {
     this.#hasher = new BlockHasher(key0, key1);
   }
 
-  /** Undefined for a prompt without images and films: its bytes count as the tokens. */
+  /** Undefined for a prompt without images and videos: its bytes count as the tokens. */
   of(request: InferenceRequest): TokenizedPrompt | undefined {
     const parts = mediaParts(request).filter(({ kind }) => kind !== "audio");
     if (parts.length === 0) return undefined;

@@ -33,7 +33,7 @@ export function textToLearnFrom(learner: BytesPerToken, request: InferenceReques
 }
 
 /**
- * Whether the prompt is only text, without token ids, images, films and sounds. Their token count does not depend on the bytes
+ * Whether the prompt is only text, without token ids, images, videos and sounds. Their token count does not depend on the bytes
  * of their data or address.
  */
 function isTextAlone(request: InferenceRequest): boolean {

@@ -16,7 +16,7 @@ export interface RenderOptions {
   readonly url: string;
   /** Milliseconds for a request with text only. */
   readonly timeout: number;
-  /** Milliseconds for a request with images, films or sounds, which the server may have to fetch. */
+  /** Milliseconds for a request with images, videos or sounds, which the server may have to fetch. */
   readonly mmTimeout: number;
   /** The model name in the request to the render server; undefined = the client's name. */
   readonly modelName: string | undefined;

@@ -56,4 +56,25 @@ export interface PickerConfigFeed {
   readonly flowControl: boolean;
 }
 
-export type Reload = import("../../../picker/core/watch/process-events.ts").FileReload;
+export type Reload = import("../../../picker/core/watch/reload-log.ts").FileReload;
+
+/** The body of `POST /debug/feed/check`: the text of an `EndpointPickerConfig`, at most 64 KiB. */
+export interface ConfigDraft {
+  readonly text: string;
+}
+
+/** The answer of `POST /debug/feed/check`: what the process would read in the text. Nothing changes in the process. */
+export interface ConfigCheck {
+  /** What a replay needs of it; null when there are problems. */
+  readonly picker: Pick<PickerConfigFeed, "plugins" | "profiles"> | null;
+  /** In the order of the text, at most 50. */
+  readonly problems: readonly TextNote[];
+  readonly warnings: readonly TextNote[];
+}
+
+/** A note about a place in a text; lines and columns from 1 up. */
+export interface TextNote {
+  readonly line: number;
+  readonly column: number;
+  readonly text: string;
+}

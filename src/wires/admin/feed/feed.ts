@@ -3,7 +3,7 @@
  * page and the process compile against the same files. Units stand in the names or in the comments; an unknown number is null,
  * because JSON has no NaN. `at` and `...At` are Unix times in milliseconds, unless a comment says otherwise.
  *
- * Routes, all GET, on the admin port behind the same access rules as `/debug`, JSON in UTF-8, `cache-control: no-store`:
+ * Routes, GET apart from one, on the admin port behind the same access rules as `/debug`, JSON in UTF-8, `cache-control: no-store`:
  *
  * | Route | Query | Answer | Served by |
  * |---|---|---|---|
@@ -15,6 +15,7 @@
  * | `/debug/feed/decision` | `id` (sequence, request id, or its first 8 or more characters) | `DecisionDetail` in decisions.ts; 404 `FeedError` | gateway, epp |
  * | `/debug/feed/queues` | none | `QueuesFeed` in queues.ts (`kind: "flow-control"` or `"off"` or `"dispatch"`) | all |
  * | `/debug/feed/config` | none | `ConfigFeed` in config.ts | all |
+ * | `POST /debug/feed/check` | none; the body is a `ConfigDraft` as JSON, of at most 64 KiB | `ConfigCheck` in config.ts; 429 `FeedError` for more than four in a second | gateway, epp |
  * | `/debug/feed/events` | `after` (event number), `limit` 1..512 (default 512) | `EventsFeed` in overview.ts | all |
  * | `/debug/feed/history` | `figure` (a `HistoryFigure`), `span` (`1h`, `6h`, `24h`, `7d`), `end` (Unix seconds, default now) | `HistoryFeed` in history.ts; 404 `FeedError` where no Prometheus is given | all |
  * | `/debug/feed/stream` | `topics` (of `FeedTopic`, by comma; default `overview,events`), the filters of `/debug/feed/decisions` for the topic `decisions` | server-sent events, below | all |
@@ -120,7 +121,7 @@ export interface Tick {
 
 /** New decisions, and updates of those that ended, the oldest first. */
 export interface DecisionsBatch {
-  /** At most 25 a batch. A row with a known sequence replaces the former one. */
+  /** At most 10 new ones a batch. A row with a known sequence replaces the former one. */
   readonly rows: readonly DecisionRow[];
   /** Decisions that passed the filter since the last batch and were left out, because more passed than a batch holds. */
   readonly leftOut: number;

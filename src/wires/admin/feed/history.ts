@@ -10,6 +10,7 @@ export type HistoryFigure =
   | "inFlight"
   | "waiting"
   | "endpoints"
+  | "messages"
   | "backlog"
   | "budget";
 

@@ -1,7 +1,7 @@
 import type { DecisionRecord } from "../../../base/inference/decision-record.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
 import type { JourneyState, Journeys } from "../../../picker/core/watch/journeys.ts";
-import { explain } from "../../../picker/decisions/explain.ts";
+import { explain, reasonFor } from "../../../picker/decisions/explain.ts";
 import { recordJson } from "../../../picker/decisions/explain-record.ts";
 import { span } from "../../../picker/decisions/explain-words.ts";
 import { findDecision, requestIdsBeginning, severalBegin } from "../decision-search.ts";
@@ -101,6 +101,12 @@ export class CoreDecisions implements DecisionsSource {
     return { rows: taken.reverse().map((record) => this.#row(record)), passed };
   }
 
+  outcome(sequence: number): JourneyRow["outcome"] | undefined {
+    const { records, watch } = this.#core;
+    if (records.bySequence(sequence) === undefined) return undefined;
+    return outcomeOf(watch.journeys.of(sequence));
+  }
+
   row(sequence: number): DecisionRow | undefined {
     const record = this.#core.records.bySequence(sequence);
     return record && this.#row(record);
@@ -133,7 +139,7 @@ export class CoreDecisions implements DecisionsSource {
       endpoint: first?.id ?? null,
       served: served === undefined || served === "nobody" ? (served ?? null) : served.id,
       refused: record.refusal?.reason ?? null,
-      why: explain(record).reason,
+      why: reasonFor(record),
       total: first === undefined ? null : shown(first.total),
       runnerUp: second === undefined ? null : { id: second.id, total: shown(second.total) ?? 0 },
       candidates: record.candidates,
@@ -161,15 +167,19 @@ function tried({ top }: DecisionRecord, journey: ReturnType<Journeys["of"]>, end
   return journey.endpoint === endpoint || journey.attempts.some((attempt) => attempt.endpoint === endpoint);
 }
 
+function outcomeOf(state: JourneyState | undefined): JourneyRow["outcome"] {
+  return state === undefined ? "lost" : (state.outcome ?? "running");
+}
+
 function rowOf(state: JourneyState | undefined): JourneyRow {
   if (state === undefined)
     return {
-      ...{ outcome: "lost", status: null, ttftMs: null, durationMs: null },
+      ...{ outcome: outcomeOf(state), status: null, ttftMs: null, durationMs: null },
       ...{ promptTokens: null, cachedTokens: null, outputTokens: null, attempts: 0 },
     };
   const { receivedAt, firstByteAt, endedAt } = state;
   return {
-    outcome: state.outcome ?? "running",
+    outcome: outcomeOf(state),
     status: state.status === 0 ? null : state.status,
     ttftMs: milliseconds((state.streaming || state.outcome === undefined ? firstByteAt : endedAt) - receivedAt),
     durationMs: milliseconds(endedAt - receivedAt),

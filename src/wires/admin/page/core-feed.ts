@@ -1,5 +1,6 @@
 import { VERSION } from "../../../base/process/version.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
+import { checkConfig } from "../../../picker/core/watch/config-check.ts";
 import { configView } from "../../../picker/core/watch/config-view.ts";
 import type { ConfigFeed, SettingEntry } from "../feed/config.ts";
 import type { FeedHello } from "../feed/feed.ts";
@@ -91,6 +92,7 @@ export function coreFeed(
         links: LINKS,
       };
     },
+    check: (text) => checkConfig(core, text),
     endpoints: new CoreEndpoints(core),
     decisions: new CoreDecisions(core),
     history: options.history,

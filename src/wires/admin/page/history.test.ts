@@ -39,7 +39,7 @@ it("asks its own queries only, with the right times, and places the values", asy
   expect(feed.series[0]!.values.at(-1)).toBeNull();
   const { url, headers } = asked[0]!;
   expect(url.origin + url.pathname).toBe("http://prom:9090/base/api/v1/query_range");
-  expect(url.username).toBe("");
+  expect([url.username, url.password]).toEqual(["", ""]);
   expect(headers).toEqual({ authorization: `Basic ${Buffer.from("me:p@ss").toString("base64")}` });
   expect(url.searchParams.get("query")).toBe("sum by (outcome) (rate(sluice_exchanges_total[60s]))");
 });

@@ -75,6 +75,18 @@ const FIGURES: Readonly<Record<HistoryFigure, Row>> = {
   inFlight: { unit: "count", queries: [["sum(llm_d_epp_request_running)", "in flight"]] },
   waiting: { unit: "count", queries: [["sum(llm_d_epp_flow_control_queue_size)", "waiting"]] },
   endpoints: { unit: "count", queries: [["sum by (state) (sluice_endpoint_state)", { label: "state" }]] },
+  messages: {
+    unit: "1/s",
+    queries: (
+      [
+        ["successful_requests", "succeeded"],
+        ["request_retries", "retried"],
+        ["failed_requests", "failed"],
+        ["exceeded_deadline_requests", "expired"],
+        ["shedded_requests", "shed"],
+      ] as const
+    ).map(([metric, name]) => [`sum(rate(llm_d_async_async_${metric}_total[W]))`, name]),
+  },
   backlog: {
     unit: "count",
     queries: [["sum by (queue_name) (llm_d_async_async_broker_backlog)", { label: "queue_name" }]],

@@ -6,8 +6,8 @@ import type { DecisionFilter, FeedSource } from "./source.ts";
 /** A reader may leave this many bytes or events unread. */
 const MAX_BYTES = 1 << 20;
 const MAX_EVENTS = 64;
-/** Decisions in one batch, and those of a reader that are watched until they end. */
-const BATCH = 25;
+/** Decisions in one batch, four times a second: more than anybody reads. Those of a reader that are watched until they end. */
+const BATCH = 10;
 const MAX_WATCHED = 200;
 /** Milliseconds after which a comment shows that the stream lives. */
 const ALIVE_MS = 10_000;
@@ -184,10 +184,12 @@ export class Reader {
     this.#decision = decisions.newest();
     const ended = [];
     const running: number[] = [];
+    // Most of them still run at each look: only the row of one that has ended is made.
     for (const sequence of this.#running) {
-      const row = decisions.row(sequence);
-      if (row === undefined || row.journey.outcome === "lost") continue;
-      if (row.journey.outcome === "running") running.push(sequence);
+      const outcome = decisions.outcome(sequence);
+      if (outcome === undefined || outcome === "lost") continue;
+      const row = outcome === "running" ? undefined : decisions.row(sequence);
+      if (row === undefined) running.push(sequence);
       else ended.push(row);
     }
     for (const { sequence, journey } of rows) if (journey.outcome === "running") running.push(sequence);

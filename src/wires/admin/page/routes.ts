@@ -8,7 +8,7 @@ import type { FeedStream } from "./stream.ts";
 
 export const HISTORY_FIGURES = [
   ...(["requests", "errors", "ttft", "duration", "tokens", "prefix"] as const),
-  ...(["saturation", "inFlight", "waiting", "endpoints", "backlog", "budget"] as const),
+  ...(["saturation", "inFlight", "waiting", "endpoints", "messages", "backlog", "budget"] as const),
 ] as const satisfies readonly HistoryFigure[];
 export const HISTORY_SPANS = ["1h", "6h", "24h", "7d"] as const satisfies readonly HistorySpan[];
 

@@ -1,5 +1,5 @@
 import type { EventRing } from "../../../base/telemetry/event-ring.ts";
-import type { ConfigFeed } from "../feed/config.ts";
+import type { ConfigCheck, ConfigFeed } from "../feed/config.ts";
 import type { DecisionDetail, DecisionRow, DecisionsFeed } from "../feed/decisions.ts";
 import type { EndpointColumns, EndpointDetail, EndpointsFeed } from "../feed/endpoints.ts";
 import type { FeedHello, FeedTopic, Tick } from "../feed/feed.ts";
@@ -51,6 +51,8 @@ export interface DecisionsSource {
     sequence: number,
     limit: number,
   ): { readonly rows: readonly DecisionRow[]; readonly passed: number };
+  /** How the request of a decision stands, without making its row; undefined when the decision is no longer kept. */
+  outcome(sequence: number): DecisionRow["journey"]["outcome"] | undefined;
   /** The present row of a decision; undefined when it is no longer kept. */
   row(sequence: number): DecisionRow | undefined;
 }
@@ -79,6 +81,8 @@ export interface FeedSource {
   tick(second: number): Tick;
   queues(): QueuesFeed;
   config(): ConfigFeed | Promise<ConfigFeed>;
+  /** Reads the text of a configuration, and changes nothing; absent where there is none to replay with. */
+  readonly check?: ((text: string) => ConfigCheck) | undefined;
   readonly endpoints?: EndpointsSource | undefined;
   readonly decisions?: DecisionsSource | undefined;
   readonly history?: HistorySource | undefined;

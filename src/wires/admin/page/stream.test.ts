@@ -22,14 +22,17 @@ interface Seen {
 function setUp() {
   const clock = new VirtualClock();
   const events = new EventRing<EventKind>(() => clock.wall());
-  const made = { ticks: 0, queues: 0 };
+  const made = { ticks: 0, queues: 0, rows: 0 };
   const failures: unknown[] = [];
   const broken = { queues: false };
   let newest = 0;
   const ended = new Set<number>();
   const first = Math.floor(clock.wall() / 1000);
-  const row = (sequence: number): DecisionRow =>
-    ({ sequence, journey: { outcome: ended.has(sequence) ? "answered" : "running" } }) as DecisionRow;
+  const outcome = (sequence: number) => (ended.has(sequence) ? "answered" : "running");
+  const row = (sequence: number): DecisionRow => {
+    made.rows++;
+    return { sequence, journey: { outcome: outcome(sequence) } } as DecisionRow;
+  };
   const source: FeedSource = {
     topics: ["overview", "events", "decisions", "queues"],
     instance: "7-1",
@@ -59,6 +62,7 @@ function setUp() {
     decisions: {
       newest: () => newest,
       oldest: () => Math.max(1, newest - 99),
+      outcome: (sequence) => (sequence > newest - 100 ? outcome(sequence) : undefined),
       row,
       list: () => {
         throw new Error("a stream needs no list");
@@ -106,7 +110,7 @@ async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<S
 it("greets, then sends each second once, and computes nothing while nobody reads", async () => {
   const { clock, made, stream } = setUp();
   await clock.advance(5000);
-  expect(made).toEqual({ ticks: 0, queues: 0 });
+  expect(made).toEqual({ ticks: 0, queues: 0, rows: 0 });
   const body = stream.open(["overview", "queues"], {}, undefined)!;
   const other = stream.open(["overview"], {}, undefined)!;
   const reader = body.getReader();
@@ -179,20 +183,25 @@ it("does not continue an id of another process", async () => {
 });
 
 it("samples decisions, counts those left out, and sends the end of a decision again", async () => {
-  const { clock, decide, ended, stream } = setUp();
+  const { clock, decide, ended, made, stream } = setUp();
   const reader = stream.open(["decisions"], {}, undefined)!.getReader();
   await drain(reader);
   decide(60);
   await clock.advance(250);
   const [batch] = await drain(reader);
-  expect(batch!.data).toMatchObject({ leftOut: 35, passed: 60 });
+  expect(batch!.data).toMatchObject({ leftOut: 50, passed: 60 });
   expect((batch!.data["rows"] as DecisionRow[]).map(({ sequence }) => sequence)).toEqual(
-    Array.from({ length: 25 }, (_, n) => 36 + n),
+    Array.from({ length: 10 }, (_, n) => 51 + n),
   );
-  ended.add(40);
+  // A request that runs for long costs nothing meanwhile.
+  made.rows = 0;
+  await clock.advance(60_000);
+  expect([made.rows, await drain(reader)]).toEqual([0, []]);
+  ended.add(55);
   await clock.advance(250);
+  expect(made.rows).toBe(1);
   const [update] = await drain(reader);
-  expect(update!.data).toEqual({ rows: [{ sequence: 40, journey: { outcome: "answered" } }], leftOut: 0, passed: 0 });
+  expect(update!.data).toEqual({ rows: [{ sequence: 55, journey: { outcome: "answered" } }], leftOut: 0, passed: 0 });
 });
 
 it("drops a reader that does not read, with a reason, and takes 32 at most", async () => {

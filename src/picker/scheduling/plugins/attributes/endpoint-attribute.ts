@@ -57,7 +57,7 @@ const filterAlgorithm = z.strictObject({
 /** scheduling 3.15 */
 export const endpointAttributeFilter = defineFilter({
   type: "endpoint-attribute-filter",
-  describe: "Keeps the endpoints whose value of an attribute compares with a threshold as it should.",
+  describe: "Keeps the endpoints whose value of an attribute is on the right side of a threshold, as `algorithm` says.",
   parameters: z
     .strictObject({
       attribute: text("attribute").describe("The attribute."),

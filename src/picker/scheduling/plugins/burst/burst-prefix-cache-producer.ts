@@ -25,7 +25,7 @@ const parameters = z
       .min(1, { error: "must be at least 1" })
       .max(MAX_WINDOW, { error: `must be at most ${MAX_WINDOW}` })
       .default(100)
-      .describe("Milliseconds of a window: so long every request waits at most, 1 to 10000."),
+      .describe("Milliseconds of a window, which is the longest wait of a request: 1 to 10000."),
     maxPerReplica: unlimited("no limit")
       .default(-1)
       .describe("The most requests with one prompt that go to one endpoint in a window; -1 = all."),
@@ -64,7 +64,7 @@ const parameters = z
 export const burstPrefixCacheProducer = defineProducer({
   type: "burst-prefix-cache-producer",
   describe:
-    "Lets the requests of a short window wait for each other, and sends those with one prompt to the same endpoint, so that it is computed once. Name it in prefixMatchInfoProducerName of prefix-cache-scorer.",
+    "Holds each request for a short window, and sends requests with the same prompt to one endpoint, which computes the prompt once. Name this producer in prefixMatchInfoProducerName of prefix-cache-scorer.",
   parameters,
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
   onlyByName: true,

@@ -38,7 +38,8 @@ const parameters = z.strictObject({
  */
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
-  describe: "Publishes what this process has in flight per endpoint, and what the request would add to it.",
+  describe:
+    "Publishes the requests and tokens in flight from this process at each endpoint, and the tokens that the request would add.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],

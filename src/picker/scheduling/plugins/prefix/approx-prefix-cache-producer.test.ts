@@ -52,6 +52,12 @@ describe("approx-prefix-cache-producer", () => {
     expect(produce(producer, requestOf(text(5000))).matched).toEqual([0, 7, 0]);
   });
 
+  it("remembers no more than the process gives it memory for", () => {
+    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 520 });
+    route(producer, requestOf(text(2000)), pool[1]!);
+    expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 5, 0]);
+  });
+
   it("remembers nothing of a request that was not routed", () => {
     const producer = made();
     const request = requestOf(text(2000));

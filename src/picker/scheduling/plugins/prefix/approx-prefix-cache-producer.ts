@@ -17,7 +17,7 @@ import {
   type HashedRequest,
   MIN_BLOCK_TOKENS,
 } from "../../../prefix/block-hash.ts";
-import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex, pairsWithin } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
 /** The name of the profile whose endpoint computes the prompt in disaggregated serving (scheduling 3.10.4). */
@@ -78,7 +78,7 @@ export const approxPrefixCacheProducer = defineProducer({
 type Settings = z.output<typeof parameters>;
 
 class ApproxPrefixCache implements Producer {
-  readonly index = new PrefixIndex();
+  readonly index: PrefixIndex;
   readonly #settings: Settings;
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
@@ -90,8 +90,9 @@ class ApproxPrefixCache implements Producer {
   /** Tokens in each of those blocks. */
   #blockTokens = 0;
 
-  constructor(settings: Settings, { random }: PluginContext) {
+  constructor(settings: Settings, { random, indexBytes }: PluginContext) {
     this.#settings = settings;
+    this.index = new PrefixIndex(pairsWithin(indexBytes));
     const { blockSizeTokens, blockSize } = settings;
     const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
     this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
@@ -131,9 +132,13 @@ class ApproxPrefixCache implements Producer {
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
-    const hashes = this.#hashes.copy();
+    const packed = this.#hashes.packed();
     const blockTokens = this.#blockTokens;
-    return (served) => this.#add(hashes, blockTokens, served);
+    return (served) => {
+      const hashes = new BlockHashes();
+      hashes.unpack(packed);
+      this.#add(hashes, blockTokens, served);
+    };
   }
 
   endpointRemoved(endpoint: Endpoint): void {

@@ -61,8 +61,8 @@ export class PrecisePrefixCache implements Producer {
   #sweeper: Timer | undefined;
   #reporter: Timer | undefined;
 
-  constructor(parameters: PreciseParameters, { clock, log, random }: PluginContext, sockets: EventSockets) {
-    this.settings = preciseSettings(parameters);
+  constructor(parameters: PreciseParameters, { clock, log, random, indexBytes }: PluginContext, sockets: EventSockets) {
+    this.settings = preciseSettings(parameters, indexBytes);
     this.#clock = clock;
     this.#log = log;
     this.#rare = new RateLimitedLog(log, clock, { intervalMs: LOG_INTERVAL_MS, maxKeys: 256 });

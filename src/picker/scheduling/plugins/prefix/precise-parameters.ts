@@ -1,15 +1,17 @@
 import { z } from "zod";
 import { parseDuration } from "../../../../base/document/duration.ts";
 import { parseQuantity } from "../../../../base/document/quantity.ts";
-import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import { messageOf } from "../../../../base/inference/errors.ts";
+import { parseLabelSelector } from "../../../../base/inference/label-selector.ts";
 import type { FeedSettings } from "../../../kv-events/event-feed.ts";
 import { MAX_NAMED_TIERS } from "../../../kv-events/tiers.ts";
-import { labelOf } from "../labels.ts";
 
 /** The most pairs of block and endpoint, whatever the configuration says: 640 MiB at 40 bytes a pair. */
 export const MOST_PAIRS = 2 ** 24;
 /** Bytes that one pair counts for where the configuration gives the size in bytes. */
 const BYTES_PER_PAIR = 40;
+/** The default of `inMemoryConfig.size`. */
+const DEFAULT_SIZE = 1e8;
 /** Nanoseconds of a millisecond: Go writes durations as nanoseconds. */
 const NANOSECONDS = 1e6;
 
@@ -58,7 +60,7 @@ const size = z.string().refine(
 
 const kvBlockIndexConfig = z.strictObject({
   inMemoryConfig: z
-    .strictObject({ size: z.number().min(1).default(1e8), podCacheSize: z.int().min(1).default(10) })
+    .strictObject({ size: z.number().min(1).default(DEFAULT_SIZE), podCacheSize: z.int().min(1).default(10) })
     .nullish(),
   costAwareMemoryConfig: z.strictObject({ size: size.default("2GiB") }).nullish(),
   redisConfig: z
@@ -115,8 +117,12 @@ const kvEventsConfig = z
         podLabelSelector: z
           .string()
           .default("")
-          .refine((text) => text === "" || selectorOf(text) !== undefined, {
-            message: 'must be labels and values, such as "app=vllm,tier=gpu"',
+          .superRefine((text, context) => {
+            try {
+              if (text !== "") parseLabelSelector(text);
+            } catch (error) {
+              context.addIssue({ code: "custom", message: messageOf(error) });
+            }
           }),
         podNamespace: z.string().default(""),
         socketPort: port.default(5557),
@@ -155,25 +161,26 @@ export interface PreciseSettings {
   readonly speculativeTtl: number;
 }
 
-/** Reads the parameters. */
-export function preciseSettings(parameters: PreciseParameters): PreciseSettings {
+/** Reads the parameters. @param indexBytes as `PluginContext.indexBytes` */
+export function preciseSettings(parameters: PreciseParameters, indexBytes?: number): PreciseSettings {
   const { indexerConfig, speculativeIndexing, speculativeTTL } = parameters;
   const { enableMetrics, metricsLoggingInterval } = indexerConfig.kvBlockIndexConfig;
   const { blockSizeTokens = 0, blockSize = 0, hashSeed = "" } = parameters.tokenProcessorConfig ?? {};
   return {
     blockTokens: blockSizeTokens || blockSize || DEFAULT_BLOCK_TOKENS,
     seed: hashSeed,
-    maxPairs: Math.max(1, Math.min(MOST_PAIRS, pairsOf(parameters))),
+    maxPairs: Math.max(1, Math.min(MOST_PAIRS, pairsOf(parameters, indexBytes))),
     hasMetrics: enableMetrics,
     logInterval: enableMetrics ? millisecondsOf(metricsLoggingInterval) : 0,
     speculativeTtl: speculativeIndexing ? parseDuration(speculativeTTL || "2s") : 0,
   };
 }
 
-function pairsOf({ indexerConfig }: PreciseParameters): number {
+function pairsOf({ indexerConfig }: PreciseParameters, indexBytes = Number.POSITIVE_INFINITY): number {
   const { costAwareMemoryConfig: inBytes, inMemoryConfig } = indexerConfig.kvBlockIndexConfig;
   if (inBytes) return Math.floor(parseQuantity(inBytes.size.replace(/B$/, "")) / BYTES_PER_PAIR);
-  return inMemoryConfig?.size ?? 1e8;
+  const size = inMemoryConfig?.size ?? DEFAULT_SIZE;
+  return size === DEFAULT_SIZE ? Math.min(size, Math.floor(indexBytes / BYTES_PER_PAIR)) : size;
 }
 
 function millisecondsOf(interval: string | number): number {
@@ -186,7 +193,7 @@ export function preciseNotes(parameters: PreciseParameters): string[] {
   const notes: string[] = [];
   const { inMemoryConfig } = parameters.indexerConfig.kvBlockIndexConfig;
   const { concurrency, zmqEndpoint, discoverPods } = parameters.kvEventsConfig;
-  if (inMemoryConfig && inMemoryConfig.size !== 1e8 && inMemoryConfig.size > MOST_PAIRS)
+  if (inMemoryConfig && inMemoryConfig.size !== DEFAULT_SIZE && inMemoryConfig.size > MOST_PAIRS)
     notes.push(`inMemoryConfig.size ${inMemoryConfig.size} counts as ${MOST_PAIRS}`);
   if (inMemoryConfig && inMemoryConfig.podCacheSize !== 10)
     notes.push("podCacheSize has no effect: all endpoints that hold a block are kept, at a bit each");
@@ -205,7 +212,7 @@ export function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSetting
     socketPort = 5557,
     replaySocketPort = 0,
   } = podDiscoveryConfig ?? {};
-  const selects = podLabelSelector === "" ? undefined : selectorOf(podLabelSelector);
+  const selects = podLabelSelector === "" ? undefined : parseLabelSelector(podLabelSelector);
   return {
     topicFilter,
     bind: zmqEndpoint === "" ? undefined : zmqEndpoint,
@@ -218,12 +225,4 @@ export function feedSettings({ kvEventsConfig }: PreciseParameters): FeedSetting
         }
       : undefined,
   };
-}
-
-/** Reads `key=value,key!=value`; undefined = it is something else. @returns whether labels meet all conditions */
-function selectorOf(text: string): ((labels: Endpoint["labels"]) => boolean) | undefined {
-  const matches = text.split(",").map((part) => /^\s*([\w./-]+)\s*(==?|!=)\s*([\w.-]*)\s*$/.exec(part));
-  if (matches.includes(null)) return undefined;
-  const conditions = matches.map((match) => ({ key: match![1]!, value: match![3]!, equal: match![2] !== "!=" }));
-  return (labels) => conditions.every(({ key, value, equal }) => (labelOf(labels, key) === value) === equal);
 }

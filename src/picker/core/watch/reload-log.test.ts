@@ -1,11 +1,5 @@
 import { expect, it } from "vitest";
-import { lineDifference, ReloadLog } from "./process-events.ts";
-
-it("shows the lines in which two texts differ", () => {
-  expect(lineDifference("a\nb\nc\nd\n", "a\nB\nc\nd\ne\n")).toEqual(["- b", "+ B", "+ e"]);
-  expect(lineDifference("a\nb\n", "a\nb\n")).toEqual([]);
-  expect(lineDifference("", "x")).toEqual(["- ", "+ x"]);
-});
+import { ReloadLog } from "./reload-log.ts";
 
 it("keeps the last eight reloads, the newest first, with bounded texts", () => {
   const log = new ReloadLog();

@@ -67,7 +67,13 @@ describe("BatchEngine", () => {
     r.engine.start();
     const id = r.batch(inputLines(20));
     await r.pass(5000);
-    expect(r.get(id)).toMatchObject({ status: "in_progress", submitted: 4, underWay: 4 });
+    expect(r.get(id)).toMatchObject({ status: "in_progress", underWay: 4 });
+    expect(await r.claim(20)).toHaveLength(4);
+    r.crash();
+    await r.pass(5000);
+    // What a note ran ahead is found missing, and waits for its turn.
+    expect(r.get(id)).toMatchObject({ status: "in_progress", underWay: 4 });
+    expect(await r.claim(20)).toEqual([]);
   });
 
   it("gives an error to each line that the deadline leaves", async () => {

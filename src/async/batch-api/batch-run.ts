@@ -9,10 +9,12 @@ import type { StoredBatch } from "./records.ts";
 import { type RequestLine, requestLines } from "./request-lines.ts";
 
 /** Most requests, and characters of their bodies, of one submission (or one request of any size). */
-const STEP = 200;
+const STEP = 500;
 const STEP_SIZE = 4 * 1024 * 1024;
 /** Most results of one read. */
 const TAKEN = 500;
+/** Lines by which the note of what may be in the queue runs ahead, so that it is written once for several submissions. */
+const AHEAD = 2000;
 /** Milliseconds between two polls of an empty result queue. */
 const SHORTEST_PAUSE = 10;
 const LONGEST_PAUSE = 500;
@@ -48,15 +50,16 @@ export interface BatchRunOptions {
 export class BatchRun {
   readonly #options: BatchRunOptions;
   readonly #inbox: ResultInbox;
-  /** Lines without an answer that may be in the queue, with their custom ids: at most the window, and one step. */
+  /** Lines without an answer that may be in the queue, with their custom ids: at most the window, and what a note ran ahead. */
   readonly #underWay = new Map<number, string>();
-  #submitted: number;
+  /** Lines up to this one may have been submitted, by this process or an earlier one. */
+  #noted: number;
   #cancelled: boolean;
 
   constructor(options: BatchRunOptions) {
     this.#options = options;
     this.#inbox = options.client.inbox(options.resultQueueName);
-    this.#submitted = options.batch.submitted;
+    this.#noted = options.batch.submitted;
     this.#cancelled = options.batch.status === "cancelling";
   }
 
@@ -72,17 +75,18 @@ export class BatchRun {
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    await this.#recover(signal);
-    const lines = this.#lines((line) => line > this.#submitted && !this.#options.answers.isDone(line));
+    const before = this.#noted;
+    const missing = await this.#recover(signal);
+    const lines = this.#lines((line) => line > before || missing.has(line));
     try {
       let pause = SHORTEST_PAUSE;
       let more = true;
       for (;;) {
         signal.throwIfAborted();
         if (this.#ended) more = false;
-        const submitted =
-          more && this.#underWay.size < this.#options.window ? await this.#submitSome(lines, signal) : 0;
-        if (more && submitted === 0 && this.#underWay.size < this.#options.window) more = false;
+        const room = more && this.#hasRoom;
+        const submitted = room ? await this.#submitSome(lines, signal) : 0;
+        if (room && submitted === 0) more = false;
         if (this.#cancelled) await this.#withdraw(signal);
         const taken = await this.#collect(signal);
         this.#options.onProgress(this.#underWay.size);
@@ -97,6 +101,12 @@ export class BatchRun {
     await this.#leave(signal);
   }
 
+  /** Whether enough of the window is free for a submission that is worth its write. */
+  get #hasRoom(): boolean {
+    const { window } = this.#options;
+    return window - this.#underWay.size >= Math.min(STEP, Math.ceil(window / 4));
+  }
+
   /** No further line is submitted. */
   get #ended(): boolean {
     // Deadlines are whole seconds, and a submission takes time.
@@ -108,18 +118,19 @@ export class BatchRun {
     return Math.ceil(this.#options.batch.expiresAt);
   }
 
-  /** Finds what became of the lines that an earlier process may have submitted. */
-  async #recover(signal: AbortSignal): Promise<void> {
+  /**
+   * Finds what became of the lines that an earlier process may have submitted.
+   * @returns those that are neither in the queue nor answered
+   */
+  async #recover(signal: AbortSignal): Promise<ReadonlySet<number>> {
     const { answers } = this.#options;
-    if (this.#submitted === 0) return;
-    for (const { line, customId } of this.#lines((line) => line <= this.#submitted && !answers.isDone(line)))
+    if (this.#noted === 0) return new Set();
+    for (const { line, customId } of this.#lines((line) => line <= this.#noted && !answers.isDone(line)))
       this.#underWay.set(line, customId);
     while ((await this.#collect(signal)) > 0) await this.#breathe();
     const missing = await this.#missing([...this.#underWay.keys()], signal);
     for (const line of missing) this.#underWay.delete(line);
-    if (missing.size === 0 || this.#ended) return;
-    const lines = this.#lines((line) => missing.has(line));
-    while ((await this.#submitSome(lines, signal)) > 0);
+    return missing;
   }
 
   /** The lines, of these, that are neither in the queue nor answered. */
@@ -152,9 +163,9 @@ export class BatchRun {
     const count = some.length;
     if (count === 0) return 0;
     const last = some.at(-1)!.line;
-    if (last > this.#submitted) {
-      this.#options.advance(last);
-      this.#submitted = last;
+    if (last > this.#noted) {
+      this.#noted = last + AHEAD;
+      this.#options.advance(this.#noted);
     }
     for (const { line, customId } of some) this.#underWay.set(line, customId);
     while (some.length > 0 && !(await this.#submit(some, signal))) {

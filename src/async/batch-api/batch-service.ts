@@ -42,7 +42,8 @@ export class BatchService {
     this.#store = new BatchStore(folder);
     this.#store.sweep();
     this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
-    this.#client = sqliteQueueClient(folder.queue, deps, true);
+    // The engine finds lost submissions, and drops results that it knows.
+    this.#client = sqliteQueueClient(folder.queue, deps, true, false);
     const { limits, window, namesBatches } = options;
     this.#engine = new BatchEngine({
       ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },

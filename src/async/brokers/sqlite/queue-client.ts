@@ -34,13 +34,14 @@ export interface SqliteQueueClient extends QueueClient {
 
 /**
  * @param create false: a missing file is not created
+ * @param durable false: submissions, and the removal of results that were read, may be lost with the power of the machine
  * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT, BROKER_UNAVAILABLE
  */
-export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): SqliteQueueClient {
+export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean, durable = true): SqliteQueueClient {
   const file = new QueueFile(path, deps, create);
   // A temporary error was only logged until now. This read throws it: a command does not wait for it to pass.
   file.read(() => file.statement("SELECT id FROM store").get());
-  return new SqliteClient(file, deps);
+  return new SqliteClient(file, deps, durable);
 }
 
 class SqliteClient implements SqliteQueueClient {
@@ -50,8 +51,10 @@ class SqliteClient implements SqliteQueueClient {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #deps: SqliteDeps;
+  readonly #durable: boolean;
 
-  constructor(file: QueueFile, deps: SqliteDeps) {
+  constructor(file: QueueFile, deps: SqliteDeps, durable: boolean) {
+    this.#durable = durable;
     this.place = `queue file ${resolve(file.path)}`;
     this.inspector = new SqliteInspector(file.path, deps);
     this.#file = file;
@@ -60,11 +63,12 @@ class SqliteClient implements SqliteQueueClient {
   }
 
   async producer(requestQueueName: string, resultQueueName: string): Promise<Producer> {
-    return sqliteProducer({ path: this.#file.path, requestQueueName, resultQueueName }, this.#deps);
+    const settings = { path: this.#file.path, requestQueueName, resultQueueName, durable: this.#durable };
+    return sqliteProducer(settings, this.#deps);
   }
 
   inbox(resultQueueName: string): ResultInbox {
-    return new TableInbox(this.#file, this.#tables, resultQueueName);
+    return new TableInbox(this.#file, this.#tables, resultQueueName, this.#durable);
   }
 
   async outstanding(ids: readonly string[]): Promise<readonly boolean[]> {
@@ -108,10 +112,12 @@ class TableInbox implements ResultInbox {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #queueName: string;
+  readonly #durable: boolean;
   /** Sequence number of the newest result that was read; 0 = none. */
   #last = 0;
 
-  constructor(file: QueueFile, tables: QueueTables, queueName: string) {
+  constructor(file: QueueFile, tables: QueueTables, queueName: string, durable: boolean) {
+    this.#durable = durable;
     this.#file = file;
     this.#tables = tables;
     this.#queueName = queueName;
@@ -124,7 +130,8 @@ class TableInbox implements ResultInbox {
   }
 
   async remove(): Promise<void> {
-    if (this.#last > 0) await this.#file.write(() => this.#tables.removeResults(this.#queueName, this.#last));
+    const remove = (): void => this.#tables.removeResults(this.#queueName, this.#last);
+    if (this.#last > 0) await this.#file.write(remove, this.#durable ? "disk" : "later");
     this.#last = 0;
   }
 }

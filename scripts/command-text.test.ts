@@ -34,6 +34,7 @@ Looks at a server.
       "## `sluice queue peek <queue>`",
       "## `sluice queue cancel <ids...>`",
       "## `sluice queue requeue <queue>`",
+      "## `sluice queue release [queues...]`",
     ]);
     expect(commandMarkdown(gatewayCommand())).toContain("| `--max-retries <number>` | `2` |");
     expect(commandMarkdown(simCommand())).not.toContain("until-stdin-closes");

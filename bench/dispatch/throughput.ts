@@ -9,6 +9,8 @@ export interface Load {
   readonly messages: number;
   /** Bytes of each prompt. */
   readonly bytes: number;
+  /** Queues that the messages are spread over, for the dispatcher; the bare loop has one. Default 1. */
+  readonly queues?: number;
   /** Requests in flight; undefined = the default of 64. */
   readonly workers?: number;
   /** Milliseconds of the gateway. */
@@ -33,7 +35,10 @@ const DEFAULT_WORKERS = 64;
 /** The backlog is written first; then the gateway, which has held what came until then, answers, and the clock runs. */
 export function measureDispatch(load: Load): Promise<Figures> {
   return withRig(load.kind, async ({ store, gateway, start }) => {
-    const dispatcher = await start(load.workers === undefined ? {} : { workers: load.workers });
+    const dispatcher = await start({
+      ...(load.workers === undefined ? {} : { workers: load.workers }),
+      queueNames: queueNames(load),
+    });
     const { pid } = dispatcher.process;
     const round = (messages: number, name: string) => timed(store, gateway, { ...load, messages }, pid, name);
     // Code is compiled on the way: the first messages do not count.
@@ -42,14 +47,24 @@ export function measureDispatch(load: Load): Promise<Figures> {
   });
 }
 
+/** The first is the one that a store's producer uses. */
+function queueNames({ queues = 1 }: Load): readonly string[] {
+  return Array.from({ length: queues }, (_, at) => (at === 0 ? "q" : `q${at}`));
+}
+
 async function timed(
   store: DispatchStore,
   gateway: GatewayProcess,
-  { messages, bytes, delay, workers = DEFAULT_WORKERS }: Load,
+  load: Load,
   pid: number,
   name: string,
 ): Promise<Figures> {
-  const all = requests(messages, bytes, name);
+  const { messages, bytes, delay, workers = DEFAULT_WORKERS } = load;
+  const names = queueNames(load);
+  const all = requests(messages, bytes, name).map((request, at) => ({
+    ...request,
+    requestQueueName: names[at % names.length]!,
+  }));
   const before = await store.countResults();
   await gateway.reset();
   await gateway.manner({ hold: true, delay });

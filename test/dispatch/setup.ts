@@ -24,7 +24,7 @@ export class Desk {
   readonly folder = mkdtempSync(join(tmpdir(), "sluice-desk-"));
   readonly #started: TestProcess[] = [];
 
-  private constructor(store: DispatchStore, gateway: GatewayProcess) {
+  private constructor(store: DispatchStore, gateway: GatewayProcess, transport: object) {
     this.store = store;
     this.gateway = gateway;
     const queue = { igw_base_url: gateway.url };
@@ -34,7 +34,7 @@ export class Desk {
     ];
     const config = {
       transport: store.transport.name,
-      "transport-config": { ...store.transport.config, result_queue_name: "results", queues },
+      "transport-config": { ...store.transport.config, result_queue_name: "results", queues, ...transport },
       concurrency: 16,
       "bind-address": "127.0.0.1",
       "health-port": 0,
@@ -44,8 +44,9 @@ export class Desk {
     writeFileSync(this.config, JSON.stringify(config));
   }
 
-  static async open(kind: StoreKind): Promise<Desk> {
-    return new Desk(await openStore(kind), await GatewayProcess.start());
+  /** @param transport further keys of the transport's configuration */
+  static async open(kind: StoreKind, transport: object = {}): Promise<Desk> {
+    return new Desk(await openStore(kind), await GatewayProcess.start(), transport);
   }
 
   get config(): string {

@@ -2,7 +2,7 @@ import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { envoy } from "../../scripts/test-parts.ts";
+import { envoy, redisServer } from "../../scripts/test-parts.ts";
 import { parseReadyLine } from "../../src/base/process/lifecycle.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { type CommandBlock, commandBlocks, type PageCommand, shapeOf } from "./page.ts";
@@ -20,7 +20,8 @@ const PAGES = [
 ].map((page) => ({ page, blocks: commandBlocks(page) }));
 
 /** What a page starts and leaves running. */
-const SERVER = /^(\.\/)?sluice (gateway|epp|dispatch|sim|batch-server)\b(?!.*--(?:help|print-paths))|^envoy -c /;
+const SERVER =
+  /^(\.\/)?sluice (gateway|epp|dispatch|sim|batch-server)\b(?!.*--(?:help|print-paths))|^envoy -c |^redis-server /;
 /** A file that the page shows: its reader has it. */
 const SHOWN_FILE = /^cat (\S+)$/;
 /** What a test may not do to the machine or the network, or cannot find there. */
@@ -34,7 +35,7 @@ describe.each(PAGES.filter(({ blocks }) => blocks.some(({ notRun }) => notRun ==
   ({ blocks }) => {
     let folder: string;
     let env: NodeJS.ProcessEnv;
-    const servers: TestProcess[] = [];
+    const servers: { readonly text: string; readonly process: TestProcess }[] = [];
 
     beforeAll(() => {
       folder = mkdtempSync(join(tmpdir(), "sluice-docs-"));
@@ -49,12 +50,13 @@ describe.each(PAGES.filter(({ blocks }) => blocks.some(({ notRun }) => notRun ==
       };
       program("sluice", join(folder, "sluice"));
       program("envoy", `${envoy()} --use-dynamic-base-id -l warning`);
+      program("redis-server", redisServer());
       // A refusal is a failure, too.
       program("curl", "/usr/bin/env -S PATH=/usr/local/bin:/usr/bin:/bin curl -sS --fail-with-body");
       env = { ...process.env, PATH: [bin, dirname(process.execPath), process.env["PATH"]].join(delimiter) };
     });
     afterAll(async () => {
-      for (const server of servers.reverse()) await server.stop("SIGKILL");
+      for (const { process } of servers.reverse()) await process.stop("SIGKILL");
       rmSync(folder, { recursive: true, force: true });
     });
 
@@ -70,14 +72,16 @@ describe.each(PAGES.filter(({ blocks }) => blocks.some(({ notRun }) => notRun ==
       const missing = (): string[] =>
         shown.filter((line) => !/^\s*\.\.\.\s*$/.test(line) && !shapeOf(line).test(said()));
       if (SERVER.test(text)) {
-        servers.push(started);
+        servers.push({ text, process: started });
         // Envoy says nothing, and has its admin port where the shipped files put it.
         const ready = async (): Promise<boolean> =>
           text.startsWith("envoy")
             ? (await (await fetch("http://127.0.0.1:19000/ready")).text()).startsWith("LIVE")
-            : said()
-                .split("\n")
-                .some((line) => parseReadyLine(line) !== undefined);
+            : text.startsWith("redis-server")
+              ? said().includes("Ready to accept connections")
+              : said()
+                  .split("\n")
+                  .some((line) => parseReadyLine(line) !== undefined);
         await started.until(
           `${text} to be ready`,
           async () => (await ready()) && missing().length === 0,
@@ -91,7 +95,9 @@ describe.each(PAGES.filter(({ blocks }) => blocks.some(({ notRun }) => notRun ==
 
     it.each(blocks.filter(({ notRun }) => notRun === undefined).map((block) => [block.line, block] as const))(
       "line %i",
-      async (_line, { given, commands }: CommandBlock) => {
+      async (_line, { given, ended, commands }: CommandBlock) => {
+        for (const { text, process } of servers)
+          if (ended.some((begin) => text.startsWith(begin))) await process.stop("SIGTERM");
         for (const text of given) await run({ text, line: 0, shown: [] });
         for (const command of commands) await run(command);
       },

@@ -11,6 +11,7 @@ describe("the command blocks of a page", () => {
       ...[
         "",
         "<!-- given: cp a b -->",
+        "<!-- ended: sluice dispatch -->",
         "<!-- not run: it needs a cluster -->",
         FENCE,
         "kubectl get a",
@@ -27,15 +28,17 @@ describe("the command blocks of a page", () => {
         ],
         notRun: undefined,
         given: [],
+        ended: [],
       },
       {
-        line: 21,
+        line: 22,
         commands: [
-          { text: "kubectl get a", line: 22, shown: [] },
-          { text: "curl x", line: 23, shown: [] },
+          { text: "kubectl get a", line: 23, shown: [] },
+          { text: "curl x", line: 24, shown: [] },
         ],
         notRun: "it needs a cluster",
         given: ["cp a b"],
+        ended: ["sluice dispatch"],
       },
     ]);
   });

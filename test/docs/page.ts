@@ -19,13 +19,15 @@ export interface CommandBlock {
   readonly notRun: string | undefined;
   /** What a reader is taken to have: `<!-- given: a shell command -->` above the block. */
   readonly given: readonly string[];
+  /** Begins of the commands that a reader has ended by then: `<!-- ended: a command -->` above the block. */
+  readonly ended: readonly string[];
 }
 
 /** Programs by which a block without `$` is known to hold commands. */
 const PROGRAMS =
   /^(\.\/sluice|sluice|scripts\/bootstrap|npm|npx|node|curl|envoy|kubectl|helm|docker|git|go|while|for|cat|cd|export|pip|redis-\S+) /;
 const FENCE = /^```(\w*)$/;
-const COMMENT = /^<!-- (not run|given): (.*) -->$/;
+const COMMENT = /^<!-- (not run|given|ended): (.*) -->$/;
 /** Languages in which a block may be commands. */
 const SHELLS: ReadonlySet<string> = new Set(["", "sh", "bash", "console"]);
 
@@ -71,18 +73,20 @@ function commandsOf(body: readonly string[], firstLine: number): PageCommand[] {
 }
 
 /** The comments directly above a fence; blank lines may stand between. */
-function marksAbove(lines: readonly string[], at: number): Pick<CommandBlock, "notRun" | "given"> {
+function marksAbove(lines: readonly string[], at: number): Pick<CommandBlock, "notRun" | "given" | "ended"> {
   let notRun: string | undefined;
   const given: string[] = [];
+  const ended: string[] = [];
   for (let i = at - 1; i >= 0; i--) {
     const line = lines[i]!;
     if (line === "") continue;
     const [, kind, text] = COMMENT.exec(line) ?? [];
     if (kind === "not run") notRun = text;
     else if (kind === "given") given.unshift(text!);
+    else if (kind === "ended") ended.unshift(text!);
     else break;
   }
-  return { notRun, given };
+  return { notRun, given, ended };
 }
 
 /** What a shown line may be: figures, ids and addresses are others each time, and `...` stands for anything. */

@@ -37,6 +37,9 @@ function stages(): { readonly word: string; readonly rest: string }[][] {
 /** The name on the PATH of the image by which commands other than the picker start. */
 const SLUICE = "/usr/local/bin/sluice";
 
+/** The program of the reference's Async Processor, which its chart starts. */
+const LLM_D_ASYNC = "/llm-d-async";
+
 const [, build, image] = stages();
 const only = (word: string): string => {
   const found = image!.filter((instruction) => instruction.word === word);
@@ -51,6 +54,7 @@ describe("the Dockerfile", () => {
     expect(JSON.parse(only("ENTRYPOINT"))).toEqual(["node", "/app/dist/commands/main.js", "epp"]);
     expect(only("EXPOSE").split(" ")).toEqual(["9002", "9003", "9090", "8080", "19001", "8081", "8000"]);
     expect(only("RUN")).toContain(`ln -s ${JSON.parse(only("ENTRYPOINT"))[1]} ${SLUICE}`);
+    expect(only("RUN")).toContain(`> ${LLM_D_ASYNC} && chmod 755 ${LLM_D_ASYNC}`);
     for (const { word } of image!) expect(["CMD", "HEALTHCHECK", "SHELL", "ADD", "VOLUME"]).not.toContain(word);
   });
 
@@ -98,7 +102,7 @@ describe("the files of the image", () => {
     return run([join(home, SLUICE), ...args]);
   }
 
-  function run(command: readonly string[]): TestProcess {
+  function run(command: readonly string[], more: NodeJS.ProcessEnv = {}): TestProcess {
     const env = Object.fromEntries(
       only("ENV")
         .split(/\s+/)
@@ -109,7 +113,7 @@ describe("the files of the image", () => {
     const [program, ...words] = [...drop, ...command];
     return new TestProcess(program!, words, {
       cwd: "/",
-      env: { PATH: `${home}:/usr/bin:/bin`, TMPDIR: "/nowhere", ...env },
+      env: { PATH: `${home}:${join(home, dirname(SLUICE))}:/usr/bin:/bin`, TMPDIR: "/nowhere", ...env, ...more },
     });
   }
 
@@ -127,6 +131,10 @@ describe("the files of the image", () => {
     chmodSync(main, 0o755);
     mkdirSync(join(home, dirname(SLUICE)), { recursive: true });
     symlinkSync(main, join(home, SLUICE));
+    // As the shell of the Dockerfile writes it.
+    const script = new RegExp(`printf '.*?' > ${LLM_D_ASYNC}`).exec(only("RUN"))![0];
+    execFileSync("sh", ["-c", script.replace(`> ${LLM_D_ASYNC}`, `> '${join(home, LLM_D_ASYNC)}'`)]);
+    chmodSync(join(home, LLM_D_ASYNC), 0o755);
     chmodSync(home, 0o755);
     mkdirSync(join(home, "config"));
     writeFileSync(join(home, "config", "endpoints.yaml"), "endpoints: [{ name: a, address: 127.0.0.1, port: 9 }]\n");
@@ -198,6 +206,40 @@ describe("the files of the image", () => {
       expect(process.exit, process.stderr).toEqual({ code: 0, signal: null });
     }
     expect(listing()).toEqual(files);
+  });
+
+  it("are a dispatcher under the name of the reference's program, with the arguments of its chart", async () => {
+    const queues = [
+      {
+        queue_name: "q",
+        igw_base_url: "http://gateway:8080",
+        request_path_url: "/v1/completions",
+        gate_type: "local-max-concurrency",
+        gate_params: { limit: 40 },
+      },
+    ];
+    const started = run(
+      [
+        join(home, LLM_D_ASYNC),
+        ...["--message-queue-impl=redis-sortedset", "--redis.ss.queues-config", JSON.stringify(queues)],
+        ...["--redis.ss.result-queue-name", "result-list", "--redis.ss.poll-interval-ms", "500"],
+        ...["--redis.ss.batch-size", "10", "--prometheus-cache-ttl=0s", "--concurrency=64", "--drain-timeout=2m"],
+        ...["--health-port=0", "--metrics-endpoint-auth=false", "--metrics-port=0"],
+        ...["--tls-insecure-skip-verify=true", "--bind-address=127.0.0.1"],
+      ],
+      { REDIS_URL: "redis://127.0.0.1:9", LOG_LEVEL: "info" },
+    );
+    const health = `http://${await started.listening("health")}`;
+    await started.until("its probes", async () => {
+      const [live, ready] = await Promise.all([ask(`${health}/healthz`), ask(`${health}/readyz`)]);
+      return live.status === 200 && ready.status === 503;
+    });
+    expect((await ask(`http://${await started.listening("metrics")}/metrics`)).text).toContain(
+      'llm_d_async_async_pool_worker_limit{pool_name="default"} 64',
+    );
+    // The program is the process that gets the signals, not a shell around it.
+    await started.stop("SIGTERM");
+    expect(started.exit, started.stderr).toEqual({ code: 0, signal: null });
   });
 
   it("explain the flags, and what is wrong with them", async () => {

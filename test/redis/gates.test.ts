@@ -353,8 +353,13 @@ describe("redis gate", () => {
       const address = `127.0.0.1:${secured.port}`;
       const trusting = make("redis", { address, ...files, missing_budget: 1 });
       const byUrl = make("redis", { url: secured.url, ...files, missing_budget: 1 });
+      const { tls_ca_file, tls_cert_file, tls_key_file } = files;
+      // As transports name them.
+      const others = { tls_ca_cert: tls_ca_file, tls_cert: tls_cert_file, tls_key: tls_key_file };
+      const byOthers = make("redis", { address, ...others, missing_budget: 1 });
       const stranger = make("redis", { address, tls: true, missing_budget: 1 });
-      expect([await budget(trusting), await budget(byUrl), await budget(stranger, /certificate/i)]).toEqual([1, 1, 0]);
+      expect([await budget(trusting), await budget(byUrl), await budget(byOthers)]).toEqual([1, 1, 1]);
+      expect(await budget(stranger, /certificate/i)).toBe(0);
     } finally {
       await secured.stop();
       rmSync(folder, { recursive: true });

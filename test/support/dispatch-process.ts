@@ -14,7 +14,9 @@ export interface DispatchProcessOptions {
   readonly workers?: number;
   /** Milliseconds. */
   readonly leases?: { readonly claim_ttl_ms: number; readonly reclaim_interval_ms: number };
-  /** Of the queue. */
+  /** Names of the queues; default: `q` alone. */
+  readonly queueNames?: readonly string[];
+  /** Of each queue. */
   readonly queue?: Readonly<Record<string, unknown>>;
   /** Further flags. */
   readonly args?: readonly string[];
@@ -50,11 +52,13 @@ export class DispatchProcess {
 
 /** Starts `sluice dispatch` and waits for nothing: a random point of its life may be its beginning. */
 export function spawnDispatch(options: DispatchProcessOptions): TestProcess {
-  const { transport, gateway, workers, leases, queue, args = [], nodeArgs } = options;
+  const { transport, gateway, workers, leases, queueNames = ["q"], queue, args = [], nodeArgs } = options;
   const config = {
     ...transport.config,
     ...leases,
-    queues: [{ queue_name: "q", igw_base_url: gateway, request_path_url: "/v1/completions", ...queue }],
+    queues: queueNames.map((name) => ({
+      ...{ queue_name: name, igw_base_url: gateway, request_path_url: "/v1/completions", ...queue },
+    })),
   };
   const flags = [
     ...["dispatch", "--transport", transport.name, "--transport-config", JSON.stringify(config)],

@@ -6,6 +6,7 @@ import { UnreadableMessage } from "../brokers/messages/request.ts";
 import type { DeadLetter, QueueEntry } from "../brokers/queue-client.ts";
 import { durationText } from "./batch-progress.ts";
 import { print, tell } from "./print.ts";
+import { type ReleaseOptions, releaseQueues } from "./queue-release.ts";
 import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
 /** Most dead letters that one call puts back. */
@@ -107,6 +108,21 @@ export function requeueDead(source: QueueStoreLocation, wanted: string, most: nu
     tell(
       dead === 0 ? `queue ${name} has no dead letters` : `${moved} of ${dead} dead letters are in queue ${name} again`,
     );
+  });
+}
+
+/**
+ * Hands claimed messages and retries back to their queues.
+ * @param wanted names of queues; none = all known queues
+ */
+export function releaseMessages(
+  source: QueueStoreLocation,
+  wanted: readonly string[],
+  options: Omit<ReleaseOptions, "queues">,
+): Promise<void> {
+  return withQueueStore(source, async (place) => {
+    const queues = await place.queueNames(wanted);
+    await releaseQueues(place, { ...options, queues }, realClock, tell);
   });
 }
 

@@ -62,6 +62,29 @@ export interface QueueInspector {
   requeueDead(queueName: string, count: number): Promise<number>;
 }
 
+/** What dispatchers have of a queue. */
+export interface HeldMessages {
+  readonly claimed: number;
+  /** When the last lease ends, milliseconds of the store's clock; -Infinity = there is no lease. */
+  readonly lastLease: number;
+  /** Milliseconds from now until then; 0 = every lease has run out. */
+  readonly leaseLeft: number;
+}
+
+/** Hands messages back to their queues in place of a dispatcher that has ended: the work of `sluice queue release`. */
+export interface QueueReleaser {
+  /** Dispatchers with a connection that serves the queue; undefined = the store cannot tell. */
+  dispatchers(queueName: string): Promise<number | undefined>;
+  held(queueName: string): Promise<HeldMessages>;
+  /**
+   * Puts claimed messages back, each as it was and at its old place. A dispatcher that still has one drops its result.
+   * @param all true: also messages whose lease still runs @returns how many
+   */
+  release(queueName: string, all: boolean): Promise<number>;
+  /** Puts all retries of the queue back before they are due. @returns how many */
+  unpark(queueName: string): Promise<number>;
+}
+
 /**
  * Results of one queue that are read before they are removed: a consumer that dies in between finds them again. For queues with
  * only one consumer.
@@ -80,6 +103,7 @@ export interface QueueClient {
   /** True: retries are counted for all queues together. */
   readonly sharedRetries: boolean;
   readonly inspector: QueueInspector;
+  readonly releaser: QueueReleaser;
   /** The caller ends it with its `close`. */
   producer(requestQueueName: string, resultQueueName: string): Promise<Producer>;
   inbox(resultQueueName: string): ResultInbox;

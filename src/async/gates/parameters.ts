@@ -34,6 +34,9 @@ interface Kind<T> {
   /** For messages: "a number". */
   readonly name: string;
   readonly accepts: readonly JsonType[];
+  /** For the JSON Schema: the only words, or what the value is made of. */
+  readonly words?: readonly string[];
+  readonly holds?: "gate" | "gates";
   /** @throws SluiceError with the error in a value that is neither absent, null nor "" */
   read(value: unknown): T | undefined;
 }
@@ -46,7 +49,12 @@ function parameter<T>(kind: Kind<T>, options: ParameterOptions<T> | OptionalPara
   return z
     .unknown()
     .optional()
-    .meta({ type: kind.accepts.join(" or "), ...(fallback === undefined ? {} : { default: shown ?? fallback }) })
+    .meta({
+      type: kind.accepts.join(" or "),
+      ...(fallback === undefined ? {} : { default: shown ?? fallback }),
+      ...(kind.words === undefined ? {} : { words: kind.words }),
+      ...(kind.holds === undefined ? {} : { holds: kind.holds }),
+    })
     .transform((value, context) => {
       let problem = `is missing (${kind.name})`;
       try {
@@ -127,6 +135,7 @@ export function choiceParameter<const W extends string>(
     {
       name: `one of ${list}`,
       accepts: ["string"],
+      words,
       read(value) {
         const word = words.find((known) => known === value);
         if (word === undefined) throw wrong(`expected one of ${list}`);
@@ -249,7 +258,7 @@ const GATE = "a gate with `gate_type` and perhaps `gate_params`";
 
 /** One gate inside this one: `{"gate_type": ..., "gate_params": ...}`, or that as JSON text. */
 export function gateParameter(): Schema<GateSpec> {
-  return parameter({ name: GATE, accepts: ["object", "string"], read: gateIn }, {});
+  return parameter({ name: GATE, accepts: ["object", "string"], holds: "gate", read: gateIn }, {});
 }
 
 /** Gates inside this one: a list, or one as JSON text. */
@@ -259,6 +268,7 @@ export function gateListParameter(): Schema<readonly GateSpec[]> {
     {
       name,
       accepts: ["array", "string"],
+      holds: "gates",
       read(value) {
         const list = parsed(value, name);
         if (list === null) return undefined;

@@ -18,7 +18,14 @@ export interface RecordedCandidate {
   readonly waiting: number;
   readonly running: number;
   readonly kvUsage: number;
+  /** With the requests of peers. */
   readonly inFlight: number;
+  /**
+   * The requests of `inFlight` that other replicas of this picker have sent. The age of what they said, in milliseconds: of the
+   * replica with load there that was silent longest. And the further requests that they had probably sent by then, which counted,
+   * too. Absent where no replicas share their load.
+   */
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number; readonly unseen: number } | undefined;
   /** Age of the metrics in milliseconds; Infinity when never scraped. */
   readonly ageMs: number;
   /** The metrics were stale: the worst known values replace them. */
@@ -109,6 +116,11 @@ export interface DecisionRecord {
   served: ServedElsewhere | "nobody" | undefined;
   /** Undefined where the request did not wait in a queue. */
   queued: RecordedWait | undefined;
+  /**
+   * The blocks of the prompt that the pick held by what other replicas of this picker said, and not by what this one knew. Absent
+   * where there are none.
+   */
+  peerBlocks?: number | undefined;
   /** All inputs of the decision, where they were recorded. */
   readonly full: FullRecord | undefined;
 }

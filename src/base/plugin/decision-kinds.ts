@@ -128,6 +128,11 @@ export interface Producer {
    */
   readonly estimatesOutput?: boolean;
   /**
+   * Of a producer of prefix matches, after `routed`: the blocks of that request that only other replicas of this picker had placed
+   * at its endpoint.
+   */
+  readonly peerBlocks?: number;
+  /**
    * The endpoint is in the pool. Called for each endpoint once the picker has started, and again after a reload of the
    * configuration.
    */

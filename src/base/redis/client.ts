@@ -21,6 +21,7 @@ export function makeClient(
   address: RedisAddress,
   tls: RedisConnection["tls"],
   { resp, announce }: (typeof HANDSHAKES)[number],
+  name = CLIENT_NAME,
 ) {
   return createClient({
     RESP: resp,
@@ -30,7 +31,7 @@ export function makeClient(
     // Written at the end of the turn: no command needs a timer until then.
     commandOptions: { timeout: 0 },
     disableOfflineQueue: true,
-    name: address.clientName || CLIENT_NAME,
+    name: address.clientName || name,
     database: address.database,
     ...(address.username === "" ? {} : { username: address.username }),
     ...(address.password === "" ? {} : { password: address.password }),

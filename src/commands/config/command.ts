@@ -25,21 +25,20 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
     .option(
       "--schema [kind]",
-      "print the JSON Schema for editors, and check nothing: picker (default) or gateway, for gateway.yaml",
+      "print the JSON Schema for editors, and check nothing: picker (default), gateway or dispatch",
       false,
     )
     .action(async (files: readonly string[], flags: ValidateFlags) => {
-      const { configSchemaText, gatewaySchemaText } = await import("./config-tools.ts");
+      const { schemaText } = await import("./config-tools.ts");
       const { fileKind, validateFile } = await import("./validate-file.ts");
       if (flags.schema !== false) {
         const kind = flags.schema === true ? "picker" : fileKind(String(flags.schema), "--schema");
-        if (kind === "dispatch" || kind === "endpoints")
+        if (kind === "endpoints")
           throw new SluiceError(
             "FLAG_VALUE",
-            `there is no JSON Schema for ${kind === "dispatch" ? "dispatch.yaml; docs/reference has" : "endpoints files; docs/use/gateway.md has"} its keys`,
+            "there is no JSON Schema for endpoints files; docs/use/gateway.md has their keys",
           );
-        const isGateway = kind === "gateway";
-        output.out(isGateway ? gatewaySchemaText() : configSchemaText());
+        output.out(await schemaText(kind));
         return;
       }
       const kind = flags.kind === undefined ? undefined : fileKind(flags.kind, "--kind");

@@ -88,14 +88,21 @@ export async function migrateConfigFile(input: ConfigInput): Promise<MigratedTex
   });
 }
 
-/** The JSON Schema of configurations, for editors. */
-export function configSchemaText(): string {
-  return `${JSON.stringify(configJsonSchema(PLUGIN_REGISTRY), null, 2)}\n`;
+/** The JSON Schema of a kind of file, for editors. */
+export async function schemaText(kind: "picker" | "gateway" | "dispatch"): Promise<string> {
+  return `${JSON.stringify(await schemaOf(kind), null, 2)}\n`;
 }
 
-/** The JSON Schema of gateway.yaml, for editors. */
-export function gatewaySchemaText(): string {
-  return `${JSON.stringify(gatewayJsonSchema(configJsonSchema(PLUGIN_REGISTRY)), null, 2)}\n`;
+async function schemaOf(kind: "picker" | "gateway" | "dispatch"): Promise<object> {
+  switch (kind) {
+    case "picker":
+      return configJsonSchema(PLUGIN_REGISTRY);
+    case "gateway":
+      return gatewayJsonSchema(configJsonSchema(PLUGIN_REGISTRY));
+    case "dispatch":
+      // Loaded on use: the other files need nothing of the dispatcher.
+      return (await import("../dispatch/dispatch-json-schema.ts")).dispatchJsonSchema();
+  }
 }
 
 interface Checked {

@@ -83,7 +83,8 @@ const MOST_SHOWN = 1000;
 /** `sluice queue`: shows and repairs queues. */
 export function queueCommand(): Command {
   const queue = command("queue", "inspect and repair the queues of the Async Processor");
-  for (const make of [listCommand, peekCommand, cancelCommand, requeueCommand]) queue.addCommand(make());
+  for (const make of [listCommand, peekCommand, cancelCommand, requeueCommand, releaseCommand])
+    queue.addCommand(make());
   return queue;
 }
 
@@ -129,6 +130,26 @@ function requeueCommand(): Command {
       const { requeueDead } = await import("../../async/batch/queue-tools.ts");
       const most = flags.n === undefined ? undefined : wholeNumber(flags.n, "-n", 1, 1_000_000_000);
       await requeueDead(await placeOf(flags), name, most);
+    });
+}
+
+function releaseCommand(): Command {
+  return withPlaceFlags(
+    part(
+      "release",
+      "put claimed messages and retries back into their queues, for programs without leases; refuses while a dispatcher runs",
+    ),
+  )
+    .argument("[queues...]", "only these queues")
+    .option("--keep-retries", "leave retries until they are due", false)
+    .option(
+      "--force",
+      "take messages from a dispatcher that hangs, or whose leases have not ended; they may be sent a second time",
+      false,
+    )
+    .action(async (names: string[], flags: PlaceFlags & { readonly keepRetries: boolean; readonly force: boolean }) => {
+      const { releaseMessages } = await import("../../async/batch/queue-tools.ts");
+      await releaseMessages(await placeOf(flags), names, { force: flags.force, keepRetries: flags.keepRetries });
     });
 }
 

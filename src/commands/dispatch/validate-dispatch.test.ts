@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
-import { dispatchContentOf, validateDispatch } from "./validate-dispatch.ts";
+import { dispatchContentOf } from "./dispatch-content.ts";
+import { validateDispatch } from "./validate-dispatch.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-validate-dispatch-"));
 
@@ -29,6 +30,12 @@ describe("what a file of the dispatcher is, by its content", () => {
     [{ queues: [] }, "transport"],
     [{ topics: [], project_id: "p" }, "transport"],
     [[{ id: "a", workers: 1 }], "pools"],
+    [[{ id: "a" }, { id: "b", workers: 1 }], "pools"],
+    [[{ queue_name: "a" }], "queues"],
+    [[{ igw_base_url: "http://a" }], "queues"],
+    [[{ queue_nam: "a" }, { subscriber_id: "b" }], "topics"],
+    [{ ap: {} }, "chart"],
+    [{ ap: 1 }, undefined],
     [{ type: "tier-priority" }, "merge"],
     [{ requestTransforms: [] }, "transforms"],
     [{ plugins: [] }, undefined],

@@ -2,7 +2,7 @@ import { checkGates } from "../../async/dispatch/config/check-gates.ts";
 import { type ConfigDocument, Findings, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
 import { type DispatchFile, dispatchFileOf } from "../../async/dispatch/config/dispatch-file.ts";
 import { readParts, readPools } from "../../async/dispatch/config/options.ts";
-import { AT_START, TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { AT_START, TRANSPORTS } from "../../async/dispatch/config/transport-fields.ts";
 import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
 import { readTlsFiles } from "../../async/dispatch/send/client-tls.ts";
 import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
@@ -12,8 +12,9 @@ import { realClock } from "../../base/clock/real.ts";
 import type { Document } from "../../base/document/document.ts";
 import { counted } from "../../base/document/words.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { type ReadableContent, readable, transportFor } from "./dispatch-content.ts";
 import { gateCheckOf, parseDispatchFlags } from "./dispatch-flags.ts";
-import { DispatchSettings, FILE_FLAGS, fileSchemas } from "./dispatch-settings.ts";
+import { DispatchSettings, fileSchemas } from "./dispatch-settings.ts";
 
 /** What a check of a file for `sluice dispatch` found. */
 export interface DispatchVerdict {
@@ -23,37 +24,14 @@ export interface DispatchVerdict {
   readonly warnings: readonly string[];
 }
 
-/** A file of `sluice dispatch`, or one of the reference's files. */
-type DispatchContent = "dispatch" | "transport" | "pools" | "merge" | "transforms";
-
-const SECTIONS = ["transport-config", "pool-config", "request-merge-policy-config", "transform-config"];
-
-/** What the content of a file is; undefined = nothing that `sluice dispatch` reads. */
-export function dispatchContentOf(value: unknown): DispatchContent | undefined {
-  if (Array.isArray(value)) {
-    const isPool = (entry: unknown) => typeof entry === "object" && entry !== null && "workers" in entry;
-    return value.length > 0 && value.every(isPool) ? "pools" : undefined;
-  }
-  if (typeof value !== "object" || value === null) return undefined;
-  const keys = Object.keys(value);
-  const has = (...names: readonly string[]): boolean => names.some((name) => keys.includes(name));
-  if (has("transport", ...SECTIONS, ...SECTIONS.map((name) => `${name}-file`))) return "dispatch";
-  if (has("requestTransforms")) return "transforms";
-  const entries = (value as { queues?: unknown; topics?: unknown }).queues ?? (value as { topics?: unknown }).topics;
-  if (Array.isArray(entries)) return "transport";
-  const { type } = value as { type?: unknown };
-  if (type === "random-robin" || type === "tier-priority") return "merge";
-  return keys.length > 0 && keys.every((key) => FILE_FLAGS.some(({ name }) => name === key)) ? "dispatch" : undefined;
-}
-
 /**
  * Checks a dispatch.yaml with the files that it names, or one of the reference's files, and reports the faults of all parts
  * together, each with its place. It connects to nothing. It leaves out what only the environment of a start can say.
  * @param folder base of the relative paths in the document
  */
 export async function validateDispatch(document: Document, folder: string): Promise<DispatchVerdict> {
-  const whole: ConfigDocument = { ...document, folder };
   const findings = new Findings();
+  const { content, whole, isPart } = readable({ ...document, folder }, findings);
   const errors: Pick<SluiceError, "code" | "message">[] = [];
   const attempt = async <T>(read: () => T | Promise<T>): Promise<T | undefined> => {
     try {
@@ -64,18 +42,19 @@ export async function validateDispatch(document: Document, folder: string): Prom
       return undefined;
     }
   };
-  const content = dispatchContentOf(document.value) ?? "dispatch";
   const file = await dispatchFileOf(content === "dispatch" ? whole : NOTHING, fileSchemas(), findings);
   const settings = DispatchSettings.ofFile(parseDispatchFlags([], {}), file);
   if (content === "dispatch") await attempt(() => settings.validate());
   const plugins = await attempt(async () => (await import("./start.ts")).loadDispatchPlugins(file.plugins, realClock));
-  const gates = gateCheckOf(settings, plugins && { definitions: plugins.gates, sources: plugins.sources });
+  const check = gateCheckOf(settings, plugins && { definitions: plugins.gates, sources: plugins.sources });
+  // A file of the reference has its place beside flags that are not known here.
+  const gates = content === "dispatch" ? check : { ...check, prometheusUrl: PROMETHEUS_AT_START };
   const random = new SeededRandom(1);
-  const part = (name: DispatchContent, flag: PathFlag, section: Parameters<DispatchFile["section"]>[0]) =>
+  const part = (name: ReadableContent["content"], flag: PathFlag, section: Parameters<DispatchFile["section"]>[0]) =>
     content === name ? whole : attempt(() => documentOf(settings, flag, section));
   const pools = await part("pools", "pool-config-file", "pool-config");
   const transport = await part("transport", "transport-config-file", "transport-config");
-  const parts = [...(await checkQueues({ whole, content, file, settings, pools, transport, gates }, findings))];
+  const parts = [...(await checkQueues({ whole, content, isPart, file, settings, pools, transport, gates }, findings))];
   const merge = await part("merge", "request-merge-policy-config-file", "request-merge-policy-config");
   if (merge !== undefined && (await attempt(() => mergePolicy(merge, random))) !== undefined)
     parts.push("merge policy");
@@ -108,7 +87,8 @@ export async function validateDispatch(document: Document, folder: string): Prom
 /** The parts of a file that have queues, worker pools and gates. */
 interface QueueParts {
   readonly whole: ConfigDocument;
-  readonly content: DispatchContent;
+  readonly content: ReadableContent["content"];
+  readonly isPart: boolean;
   readonly file: DispatchFile;
   readonly settings: DispatchSettings;
   readonly pools: ConfigDocument | undefined;
@@ -118,12 +98,12 @@ interface QueueParts {
 
 /** Checks the transport, the worker pools and their gates. @returns what there is, in a few words each */
 async function checkQueues(
-  { whole, content, file, settings, pools, transport, gates }: QueueParts,
+  { whole, content, isPart, file, settings, pools, transport, gates }: QueueParts,
   findings: Findings,
 ): Promise<readonly string[]> {
   if (transport === undefined) {
     // The command line of a start may give the rest.
-    if (content === "dispatch" && settings.pathOf("transport-config-file") === undefined)
+    if (!isPart && settings.pathOf("transport-config-file") === undefined)
       findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
     if (pools === undefined) return [];
     const read = readPools(pools, findings);
@@ -141,7 +121,11 @@ async function checkQueues(
     return [];
   }
   const read = await readParts(
-    { transport: { name, document: transport }, pools, concurrency: 1, gates, redisUrl: AT_START, gated: true },
+    {
+      transport: { name, document: transport },
+      pools: pools ?? (content === "transport" ? "elsewhere" : undefined),
+      ...{ concurrency: 1, gates, redisUrl: AT_START, gated: true },
+    },
     findings,
   );
   const as = content === "transport" && transport.value !== undefined ? `transport, read as ${name}` : name;
@@ -150,6 +134,9 @@ async function checkQueues(
     ...(pools === undefined ? [] : [counted(read.pools.length, "worker pool")]),
   ];
 }
+
+/** Stands for the `--prometheus-url` of a start. */
+const PROMETHEUS_AT_START = "http://prometheus-url-at-the-start";
 
 type PathFlag = Parameters<DispatchSettings["document"]>[0];
 
@@ -171,11 +158,4 @@ async function documentOf(
   const path = settings.pathOf(flag);
   if (inline !== undefined && path !== undefined) return settings.document(flag, section);
   return inline ?? (path === undefined ? undefined : readConfigDocument(path));
-}
-
-/** The transport of a file of the reference, by its content. Both of Redis look alike; the one that keeps messages counts. */
-function transportFor(value: unknown): TransportName {
-  const keys = Object.keys(value as object);
-  if (keys.includes("topics") || keys.includes("project_id")) return "gcp-pubsub";
-  return keys.includes("path") ? "sqlite" : "redis-sortedset";
 }

@@ -3,6 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
 import { LEARN_HELP, withBodyOptions, withExplainOptions, withMemoryOption } from "../common/exchange-flags.ts";
+import { withPeersOptions } from "../common/peers-flags.ts";
 import { withGatewayBatchOptions } from "./batch-options.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
@@ -78,7 +79,8 @@ export function gatewayCommand(): Command {
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",
     );
-  const more = withExplainOptions(withBodyOptions(withMemoryOption(withLimitsOptions(withKeysOptions(made)))));
+  const shared = withPeersOptions(withLimitsOptions(withKeysOptions(made)));
+  const more = withExplainOptions(withBodyOptions(withMemoryOption(shared)));
   return withLogOptions(withGatewayBatchOptions(more)).action(async (flags: GatewayFlags, self: Command) => {
     const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
     // Loaded on use: `sluice sim` needs none of it.

@@ -60,6 +60,7 @@ const RECORD: DecisionRecord = {
     {
       ...{ id: "default/a", hostPort: "[::1]:8000", total: -0, scores: [0], waiting: Number.NaN, running: 1 },
       ...{ kvUsage: 0.5, inFlight: 1, ageMs: Number.POSITIVE_INFINITY, stale: true, state: "blind" },
+      peers: { inFlight: 1, ageMs: 20.5, unseen: 0.25 },
     },
   ],
   others: [{ profile: "prefill", id: "default/p" }],

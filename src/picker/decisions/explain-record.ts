@@ -182,6 +182,7 @@ const recordSchema = z
         running: number,
         kvUsage: number,
         inFlight: number,
+        peers: z.object({ inFlight: number, ageMs: number, unseen: number }).optional(),
         ageMs: number,
         stale: z.boolean(),
         state: z.string(),
@@ -201,6 +202,7 @@ const recordSchema = z
         ceiling: number,
       })
       .optional(),
+    peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })
   .transform((record) => ({

@@ -84,6 +84,17 @@ describe("explanation of a decision", () => {
     ]);
   });
 
+  it("says what came from other replicas: requests, how long ago, and blocks of the pick", () => {
+    const peers = { inFlight: 2, ageMs: 31, unseen: 1.5 };
+    const one = explain(
+      recordOf([candidate("a", [1, 1], W, { peers }), candidate("b", [0, 0], W)], { peerBlocks: 12 }),
+    );
+    expect(one.candidates.map((shown) => shown.peers)).toEqual([peers, undefined]);
+    expect(one.notes).toEqual([
+      "Of the prompt, 12 blocks of the pick's prefix cache are known only from other replicas of this picker.",
+    ]);
+  });
+
   it("names the plugins that failed in the sentence, and where their errors are in the notes", () => {
     const pair = [candidate("a", [1, 1], W), candidate("b", [0, 0], W)];
     const one = explain(recordOf(pair, { failed: ["kv-scorer"] }));

@@ -34,6 +34,11 @@ export interface ExplainedCandidate {
   readonly running: number | null;
   readonly kvUsage: number | null;
   readonly inFlight: number;
+  /**
+   * The part of other replicas of this picker, how many milliseconds ago they said so, and what they had probably sent since then.
+   * Absent where none share their load.
+   */
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number; readonly unseen: number } | undefined;
   /** Milliseconds; null when it was never scraped. */
   readonly ageMs: number | null;
   /** Whether the worst known values replace its own. */
@@ -183,6 +188,10 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
     notes.push(
       `Before the filters, Sluice left out ${counted(record.excludedDown, "more endpoint")} that ${record.excludedDown === 1 ? "is" : "are"} down.`,
     );
+  if (record.peerBlocks !== undefined)
+    notes.push(
+      `Of the prompt, ${counted(record.peerBlocks, "block")} of the pick's prefix cache ${record.peerBlocks === 1 ? "is" : "are"} known only from other replicas of this picker.`,
+    );
   const behind = leftOf(record) - top.length;
   if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
   if (top.some(({ state }) => state === "down"))
@@ -233,6 +242,7 @@ function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, 
     running: known(candidate.running),
     kvUsage: known(candidate.kvUsage),
     inFlight: candidate.inFlight,
+    ...(candidate.peers === undefined ? {} : { peers: candidate.peers }),
     ageMs: known(candidate.ageMs),
     stale,
     // When a whole column is unknown, it has no worst value either.

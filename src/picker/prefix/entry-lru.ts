@@ -33,6 +33,9 @@ export class EntryLru {
    * order, so the next touch is often of this node.
    */
   #following = 0;
+  /** By node: 1 = only a peer has touched the entry. Undefined until a peer touches one. */
+  #foreign: Uint8Array | undefined;
+  #taken = 0;
 
   get size(): number {
     return this.#size;
@@ -45,7 +48,12 @@ export class EntryLru {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return this.#nodes.byteLength + this.#heads.byteLength;
+    return this.#nodes.byteLength + this.#heads.byteLength + (this.#foreign?.byteLength ?? 0);
+  }
+
+  /** How often `touch` met an entry that only a peer had touched before. */
+  get taken(): number {
+    return this.#taken;
   }
 
   /**
@@ -54,6 +62,16 @@ export class EntryLru {
    * @returns whether the entry is new here
    */
   touch(entry: number, weight: number): boolean {
+    return this.#touch(entry, weight, 0);
+  }
+
+  /** As `touch`, for what a peer says. An entry that this process has touched stays its own. */
+  touchForPeer(entry: number, weight: number): boolean {
+    this.#foreign ??= new Uint8Array(this.#heads.length);
+    return this.#touch(entry, weight, 1);
+  }
+
+  #touch(entry: number, weight: number, foreign: 0 | 1): boolean {
     let node = this.#following;
     if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
       node = this.#heads[this.#bucket(entry)]!;
@@ -64,6 +82,10 @@ export class EntryLru {
       this.#unlink(node);
       this.#linkFirst(node);
       this.#weigh(node, weight);
+      if (this.#foreign !== undefined && foreign === 0 && this.#foreign[node] === 1) {
+        this.#foreign[node] = 0;
+        this.#taken++;
+      }
       return false;
     }
     node = this.#free;
@@ -72,6 +94,7 @@ export class EntryLru {
       if (this.#used === this.#heads.length) this.#rebuild(this.#heads.length * 2);
       node = this.#used++;
     }
+    if (this.#foreign !== undefined) this.#foreign[node] = foreign;
     this.#nodes[STRIDE * node] = entry;
     const bucket = this.#bucket(entry);
     this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
@@ -140,6 +163,8 @@ export class EntryLru {
   #rebuild(nodes: number): void {
     const old = this.#nodes;
     const weights = this.#weights;
+    const foreign = this.#foreign;
+    if (foreign !== undefined) this.#foreign = new Uint8Array(nodes);
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
     this.#weights = new Float32Array(this.#nodes.buffer);
@@ -151,7 +176,7 @@ export class EntryLru {
     this.#following = 0;
     // From the oldest to the newest, so that the newest becomes the first.
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
-      this.touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!);
+      this.#touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!, foreign?.[from] === 1 ? 1 : 0);
   }
 }
 

@@ -114,17 +114,50 @@ export class PrefixIndex {
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
+   * @param news receives the blocks that the endpoint did not have; absent = nobody asks
+   * @returns how many of the blocks only a peer had added to this endpoint (`addForPeer`)
    */
-  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity): void {
+  add(
+    hashes: BlockHashes,
+    slot: number,
+    blockTokens: number,
+    capacity: IndexCapacity,
+    news?: BlockHashes | undefined,
+  ): number {
     const list = this.#lists[slot] ?? this.#open(slot);
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
     const found = this.#found;
+    const { taken } = list;
+    news?.reset(hashes.count, 0);
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot, found[i]);
-      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
+      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) {
+        this.#size++;
+        news?.push(low[i]!, high[i]!);
+      }
+      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
+    }
+    news?.reverse();
+    return list.taken - taken;
+  }
+
+  /** As `add`, for blocks that a peer has placed. What this process has added itself stays its own. */
+  addForPeer(
+    { low, high, count }: { readonly low: Int32Array; readonly high: Int32Array; readonly count: number },
+    slot: number,
+    blockTokens: number,
+    capacity: IndexCapacity,
+  ): void {
+    const list = this.#lists[slot] ?? this.#open(slot);
+    const limit = Math.min(capacity.blocks, this.#share());
+    this.#shrink(list, slot, limit, capacity.tokens);
+    for (let i = count - 1; i >= 0; i--) {
+      const shard = high[i]! >>> (32 - SHARD_BITS);
+      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
+      if (list.touchForPeer((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
       while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
   }

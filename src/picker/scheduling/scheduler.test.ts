@@ -349,6 +349,23 @@ describe("the reports of a scheduler", () => {
     ]);
   });
 
+  it("records the part of other replicas, where they share their load, and how old it is", () => {
+    const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
+    const peers = (requests: number, ageMs: number) => ({
+      ...{ requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }) },
+    });
+    const pool = [
+      endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),
+      endpointOf(1, { metrics: { waiting: 5 }, inFlight: { requests: 1, tokens: 9 }, peers: peers(0, 0) }),
+    ];
+    const { record } = routed(scheduler, requestOf("x"), pool);
+    expect(record.top).toMatchObject([
+      { inFlight: 4, peers: { inFlight: 3, ageMs: 15, unseen: 0.5 }, scores: [1, 0], state: "up" },
+      { inFlight: 1, peers: { inFlight: 0, ageMs: 0, unseen: 0.5 }, scores: [0, 0] },
+    ]);
+    expect(record.peerBlocks).toBeUndefined();
+  });
+
   it("records what it saw, without a byte of the prompt", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const request = requestOf("the secret prompt", { id: "r-7", model: "alias", targetModel: "real", priority: -1 });

@@ -57,6 +57,7 @@ export interface ScheduleExtras {
 }
 
 const NOBODY: readonly Endpoint[] = [];
+const NO_PEER_BLOCKS = { peerBlocks: 0 };
 const NO_EXTRAS: ScheduleExtras = {};
 
 /**
@@ -282,6 +283,8 @@ export class Scheduler {
       columns,
       run.profile.name,
     );
+    const { peerBlocks = 0 } = prefixProducer?.plugin ?? NO_PEER_BLOCKS;
+    if (peerBlocks > 0) record.peerBlocks = peerBlocks;
     this.#log.add(record);
     const result = { endpoints: listed, uncachedTokens, keepsTokens, record, moved, scores: this.#scored(run) };
     if (others === undefined) return result;

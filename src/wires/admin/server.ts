@@ -39,9 +39,11 @@ export interface AdminServer {
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/batches /debug/feed /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/peers /debug/batches /debug/feed /debug/pprof/";
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
+
+const NO_PEERS = "this process shares nothing with other replicas; `--peers redis://HOST:6379` lets it";
 
 const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
 
@@ -79,6 +81,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.get("/debug/limits", (context) => {
     const limits = views.limits();
     return limits === undefined ? context.json({ error: NO_LIMITS }, 404) : context.json(limits);
+  });
+  app.get("/debug/peers", (context) => {
+    const peers = views.peers();
+    return peers === undefined ? context.json({ error: NO_PEERS }, 404) : context.json(peers);
   });
   app.get("/debug/batches", (context) =>
     options.batches === undefined ? context.json({ error: NO_BATCHES }, 404) : context.json(options.batches()),

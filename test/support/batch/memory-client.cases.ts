@@ -4,6 +4,7 @@ import { queueOf } from "../brokers/broker.cases.ts";
 import { MemoryBroker } from "../brokers/memory/broker.ts";
 import { MemoryInspector } from "../brokers/memory/inspector.ts";
 import { MemoryProducer } from "../brokers/memory/producer.ts";
+import { MemoryReleaser } from "../brokers/memory/releaser.ts";
 import type { MemoryStore } from "../brokers/memory/store.ts";
 
 /** A client of a memory store. */
@@ -15,6 +16,7 @@ export function memoryClient(store: MemoryStore): QueueClient {
     place: "memory",
     sharedRetries: false,
     inspector: new MemoryInspector(store),
+    releaser: new MemoryReleaser(store),
     producer: async (requestQueueName, resultQueueName) =>
       new MemoryProducer({ requestQueueName, resultQueueName }, store, random),
     inbox(queueName) {

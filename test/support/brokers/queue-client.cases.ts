@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Broker, Claim } from "../../../src/async/brokers/broker.ts";
-import type { QueueClient } from "../../../src/async/brokers/queue-client.ts";
+import type { QueueClient, QueueEntry } from "../../../src/async/brokers/queue-client.ts";
 import { queueOf } from "./broker.cases.ts";
 import { ok } from "./cases/context.cases.ts";
 
@@ -65,6 +65,67 @@ export function queueClientCases(name: string, make: () => Promise<ClientHarness
       expect(await client.backlog("q")).toMatchObject({ waiting: 1, claimed: 1, retries: 1, nextDeadline: deadline });
       expect(await client.inbox("r").read(5)).toHaveLength(1);
       await producer.close();
+    });
+
+    /** A claim whose lease runs, one parked, one waiting; the entries as they were at first. */
+    async function heldMessages(): Promise<{ entries: readonly QueueEntry[]; claim: Claim }> {
+      const { client, broker } = harness;
+      const producer = await client.producer("q", "r");
+      const deadline = 4_000_000_000;
+      await producer.submitRequests(["a", "b", "c"].map((id, i) => ({ id, deadline: deadline + i, payload: { id } })));
+      const entries = await client.inspector.peek("q", 10);
+      const { claims } = await broker.claim(queueOf("q"), { max: 2, expired: 0 });
+      const [claim, other] = claims as [Claim, Claim];
+      await broker.settle([{ kind: "retry", claim: other, due: deadline - 1, retryCount: 1, labels: {} }]);
+      await producer.close();
+      return { entries, claim };
+    }
+
+    it("leaves a message under its lease where it is, and tells how long", async () => {
+      harness = await make();
+      const { releaser, inspector } = harness.client;
+      expect(await releaser.held("q")).toEqual({
+        claimed: 0,
+        lastLease: Number.NEGATIVE_INFINITY,
+        leaseLeft: 0,
+      });
+      await heldMessages();
+      const { claimed, lastLease, leaseLeft } = await releaser.held("q");
+      expect(claimed).toBe(1);
+      expect(leaseLeft).toBeGreaterThan(0);
+      expect(lastLease).toBeGreaterThanOrEqual(leaseLeft);
+      expect(await releaser.release("q", false)).toBe(0);
+      expect(await inspector.peek("q", 10)).toHaveLength(1);
+    });
+
+    it("puts claimed messages back as they were, and whoever held one cannot answer it any more", async () => {
+      harness = await make();
+      const { client, broker } = harness;
+      const { entries, claim } = await heldMessages();
+      expect(await client.releaser.release("q", true)).toBe(1);
+      expect(await client.inspector.peek("q", 10)).toEqual([entries[0], entries[2]]);
+      expect(await client.releaser.held("q")).toMatchObject({ claimed: 0, leaseLeft: 0 });
+      expect(await broker.settle([{ kind: "result", claim, result: ok("a") }])).toEqual(["fenced"]);
+      expect(await client.resultDepth("r")).toBe(0);
+      expect(await client.releaser.release("q", true)).toBe(0);
+    });
+
+    it("puts retries back before they are due, at the place of their deadline", async () => {
+      harness = await make();
+      const { client } = harness;
+      await heldMessages();
+      expect(await client.releaser.unpark("q")).toBe(1);
+      expect(await client.backlog("q")).toMatchObject({ waiting: 2, claimed: 1, retries: 0 });
+      const places = (await client.inspector.peek("q", 10)).map(({ entry, score }) => [
+        JSON.parse(entry).data.id,
+        score,
+      ]);
+      expect(places).toEqual([
+        ["b", 4_000_000_001],
+        ["c", 4_000_000_002],
+      ]);
+      expect(await client.releaser.unpark("q")).toBe(0);
+      expect(await client.releaser.unpark("other")).toBe(0);
     });
   });
 }

@@ -18,6 +18,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ with .Values.image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
+{{/* Labels that Prometheus adds to the series of this release. */}}
+{{- define "sluice-dispatch.series" -}}
+namespace="{{ .Release.Namespace }}",pod=~"{{ include "sluice-dispatch.name" . }}-[a-z0-9]+-[a-z0-9]+"
+{{- end -}}
+
+{{/* Pods that share the capacity. */}}
+{{- define "sluice-dispatch.shares" -}}
+{{- if .Values.autoscaling.enabled }}{{ int .Values.autoscaling.maxReplicas }}{{ else }}{{ max 1 (int .Values.replicas) }}{{ end -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "sluice-dispatch.validate" -}}
 {{- if not .Values.config }}
@@ -28,6 +38,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- if eq (int .Values.healthPort) (int .Values.metricsPort) }}
 {{- fail (printf "healthPort and metricsPort are both %d: give each a number of its own" (int .Values.healthPort)) }}
+{{- end }}
+{{- if and .Values.monitoring.enabled .Values.podMonitor.enabled }}
+{{- fail "monitoring.enabled and podMonitor.enabled are both true: every pod would be scraped twice; choose one" }}
+{{- end }}
+{{- if .Values.autoscaling.enabled }}
+{{- if not .Values.autoscaling.prometheusURL }}
+{{- fail "autoscaling.prometheusURL is required: the URL of the Prometheus that scrapes the dispatcher" }}
+{{- end }}
+{{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) }}
+{{- fail (printf "autoscaling.minReplicas is %d, and maxReplicas %d" (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}
+{{- end }}
+{{- end }}
+{{- if eq (toString (get .Values.config "transport")) "redis-pubsub" }}
+{{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}
+{{- fail "config.transport is redis-pubsub, which gives every message to every pod: keep replicas at 1, and no autoscaling" }}
+{{- end }}
 {{- end }}
 {{- range $name, $value := dict "config" "config" "bind-address" "bindAddress" "health-port" "healthPort" "metrics-port" "metricsPort" "drain-timeout" "drainSeconds" "gateway-key-file" "gatewayKey.secretName" "replica-count" "replicas" }}
 {{- if hasKey $.Values.flags $name }}

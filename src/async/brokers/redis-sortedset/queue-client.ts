@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { RedisConnection } from "../../../base/redis/address.ts";
+import { parseRedisUrl, type RedisConnection } from "../../../base/redis/address.ts";
 import { connectRedis, type Redis, type RedisDeps } from "../../../base/redis/connection.ts";
 import type { QueueBacklog } from "../broker.ts";
 import {
@@ -7,11 +7,13 @@ import {
   type Producer,
   type QueueClient,
   type QueueInspector,
+  type QueueReleaser,
   type ResultInbox,
 } from "../queue-client.ts";
 import { readBacklog, redisQueueInspector } from "./inspector.ts";
 import { ACTIVE_PREFIX } from "./keys.ts";
 import { redisProducer } from "./producer.ts";
+import { SortedSetReleaser } from "./releaser.ts";
 import { READ_RESULTS, REMOVE_RESULTS } from "./scripts.ts";
 
 const CONNECT_LIMIT = 5000;
@@ -26,7 +28,9 @@ export async function redisQueueClient(
   try {
     await redis.whenReady(CONNECT_LIMIT);
     const inspector = await redisQueueInspector(connection, deps);
-    return new SortedSetClient(redis, inspector, retryQueueName, deps);
+    const { database } = parseRedisUrl(connection.url);
+    const releaser = new SortedSetReleaser(redis, database, retryQueueName);
+    return new SortedSetClient(redis, { inspector, releaser }, retryQueueName, deps);
   } catch (error) {
     redis.close();
     throw error;
@@ -37,13 +41,23 @@ class SortedSetClient implements QueueClient {
   readonly place: string;
   readonly sharedRetries = true;
   readonly inspector: QueueInspector & { close(): void };
+  readonly releaser: QueueReleaser;
   readonly #redis: Redis;
   readonly #retryQueueName: string;
   readonly #deps: RedisDeps;
 
-  constructor(redis: Redis, inspector: QueueInspector & { close(): void }, retryQueueName: string, deps: RedisDeps) {
+  constructor(
+    redis: Redis,
+    {
+      inspector,
+      releaser,
+    }: { readonly inspector: QueueInspector & { close(): void }; readonly releaser: QueueReleaser },
+    retryQueueName: string,
+    deps: RedisDeps,
+  ) {
     this.place = `Redis at ${redis.server}`;
     this.inspector = inspector;
+    this.releaser = releaser;
     this.#redis = redis;
     this.#retryQueueName = retryQueueName;
     this.#deps = deps;

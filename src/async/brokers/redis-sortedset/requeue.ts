@@ -144,7 +144,8 @@ export async function moveDue(redis: Redis, retryQueueName: string): Promise<Mov
   }
 }
 
-function destination(entry: Buffer): { queueName: string; deadline: number; problem: string } {
+/** Where a parked entry goes when it is due, and the problem of one that goes nowhere. */
+export function destination(entry: Buffer): { queueName: string; deadline: number; problem: string } {
   try {
     const { routing, request } = parseEnvelope(entry.toString());
     const problem = routing.requestQueueName === "" ? "it names no queue to return to" : "";

@@ -14,6 +14,8 @@ export const CANCEL = script("cancel.lua");
 export const BACKLOG = script("backlog.lua");
 export const PEEK = script("peek.lua");
 export const REVIVE = script("revive.lua");
+export const HELD = script("held.lua");
+export const RELEASE = script("release.lua");
 export const READ_RESULTS = script("read-results.lua");
 export const REMOVE_RESULTS = script("remove-results.lua");
 

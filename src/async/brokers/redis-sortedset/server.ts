@@ -6,6 +6,7 @@ import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type { BrokerEvents } from "../broker.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
+import { dispatcherName } from "./presence.ts";
 import { BACKLOG, CLAIM, DUE, MOVE, REINSTATE, RENEW, RUN_OUT, SETTLE } from "./scripts.ts";
 import type { SettleBatch } from "./settle-batch.ts";
 
@@ -40,6 +41,7 @@ export class QueueServer {
   start(events: BrokerEvents): void {
     this.#events = events;
     this.#redis = connectRedis(this.#settings.redis, this.#deps, {
+      name: dispatcherName(this.#settings.queues.map(({ name }) => name)),
       scripts: SCRIPTS,
       writes: true,
       onReady: () => void this.#connected(),

@@ -8,10 +8,12 @@ import {
   type QueueClient,
   type QueueEntry,
   type QueueInspector,
+  type QueueReleaser,
   type ResultInbox,
 } from "../queue-client.ts";
 import { sqliteProducer } from "./producer.ts";
 import { QueueFile, type SqliteDeps } from "./queue-file.ts";
+import { SqliteReleaser } from "./releaser.ts";
 import { entryText } from "./rows.ts";
 import { QueueTables } from "./tables.ts";
 import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
@@ -48,6 +50,7 @@ class SqliteClient implements SqliteQueueClient {
   readonly place: string;
   readonly sharedRetries = false;
   readonly inspector: SqliteInspector;
+  readonly releaser: QueueReleaser;
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #deps: SqliteDeps;
@@ -60,6 +63,7 @@ class SqliteClient implements SqliteQueueClient {
     this.#file = file;
     this.#tables = new QueueTables(file);
     this.#deps = deps;
+    this.releaser = new SqliteReleaser(file, this.#tables, deps);
   }
 
   async producer(requestQueueName: string, resultQueueName: string): Promise<Producer> {

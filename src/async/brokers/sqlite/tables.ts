@@ -190,6 +190,19 @@ export class QueueTables {
     this.#file.statement(sql).run(now, queue);
   }
 
+  /** When the last lease of a queue ends, milliseconds; -Infinity when nothing is claimed. */
+  lastLease(queue: number): number {
+    const sql = `SELECT until FROM messages WHERE queue = ? AND state = ${CLAIMED} ORDER BY until DESC LIMIT 1`;
+    return Number(this.#file.statement(sql).get(queue)?.["until"] ?? Number.NEGATIVE_INFINITY);
+  }
+
+  /** Queues claimed messages again whose lease ends by `until`, as they were; at most `count`. @returns how many */
+  release(queue: number, until: number, count: number): number {
+    const sql = `UPDATE messages SET state = ${WAITING} WHERE seq IN (
+      SELECT seq FROM messages WHERE queue = ? AND state = ${CLAIMED} AND until <= ? LIMIT ?)`;
+    return Number(this.#file.statement(sql).run(queue, until, count).changes);
+  }
+
   /** When the next parked message of a queue is due, milliseconds; infinity when there is none. */
   nextDue(queue: number): number {
     const sql = `SELECT until FROM messages WHERE queue = ? AND state = ${PARKED} ORDER BY until LIMIT 1`;

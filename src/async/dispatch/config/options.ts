@@ -114,8 +114,8 @@ interface DispatchParts {
 
 export interface PartSources extends TransportContext {
   readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
-  /** Undefined: one pool `default` of `concurrency` workers. */
-  readonly pools: ConfigDocument | undefined;
+  /** Undefined: one pool `default` of `concurrency` workers. `elsewhere`: a check of a file cannot know them. */
+  readonly pools: ConfigDocument | "elsewhere" | undefined;
   readonly concurrency: number;
   readonly gates: GateCheck;
 }
@@ -124,12 +124,17 @@ export interface PartSources extends TransportContext {
 export async function readParts(sources: PartSources, findings: Findings): Promise<DispatchParts> {
   const { name, document } = sources.transport;
   const transport = await readTransport(name, document, sources, findings);
-  const pools = sources.pools === undefined ? [defaultPool(sources.concurrency)] : readPools(sources.pools, findings);
+  const { pools: given } = sources;
+  const poolFile = given === "elsewhere" ? undefined : given;
+  const pools = poolFile === undefined ? [defaultPool(sources.concurrency)] : readPools(poolFile, findings);
   const list = queueList(name);
-  if (transport !== undefined && pools.length > 0) checkPools(transport.queues, pools, document, list, findings);
+  // With a wrong entry it is unknown which pools there are.
+  const areKnown = poolFile === undefined || Object.keys(poolFile.value ?? {}).length === pools.length;
+  if (transport !== undefined && pools.length > 0 && areKnown && given !== "elsewhere")
+    checkPools(transport.queues, pools, document, list, findings);
   // Channels have no gates.
   if (sources.gated && name !== "redis-pubsub") checkGates(document, [list], sources.gates, findings);
-  if (sources.pools !== undefined) checkGates(sources.pools, [], sources.gates, findings);
+  if (poolFile !== undefined) checkGates(poolFile, [], sources.gates, findings);
   return { transport, pools };
 }
 
@@ -156,18 +161,29 @@ export function readPools(document: ConfigDocument, findings: Findings): PoolSet
     document.value.forEach((entry: unknown, at) => {
       findings.warnOfUnknown(document, [at], entry, known);
     });
+  const entries = findings.check(document, SCHEMA);
+  const pools = (entries ?? rightEntries(document.value)).flatMap((entry, at) =>
+    entry === undefined
+      ? []
+      : [{ at, pool: { id: entry.id, workers: entry.workers, gate: gateOf(entry, document, [at], findings) } }],
+  );
   const seen = new Map<string, number>();
-  return (findings.check(document, SCHEMA) ?? []).map((entry, at) => {
-    const first = seen.get(entry.id);
-    if (first === undefined) seen.set(entry.id, at);
+  for (const { at, pool } of pools) {
+    const first = seen.get(pool.id);
+    if (first === undefined) seen.set(pool.id, at);
     else
       findings.refuse(
         document,
         [at, "id"],
-        `duplicate id ${JSON.stringify(entry.id)}; the pool at line ${document.positionOf([first]).line} has it already`,
+        `duplicate id ${JSON.stringify(pool.id)}; the pool at line ${document.positionOf([first]).line} has it already`,
       );
-    return { id: entry.id, workers: entry.workers, gate: gateOf(entry, document, [at], findings) };
-  });
+  }
+  return pools.map(({ pool }) => pool);
+}
+
+/** The entries that are right by themselves, so that the faults of others hide none of theirs; undefined in place of a wrong one. */
+function rightEntries(value: unknown): readonly (z.output<typeof POOL> | undefined)[] {
+  return Array.isArray(value) ? value.map((entry: unknown) => POOL.safeParse(entry).data) : [];
 }
 
 /** The pool of a configuration without a pool file: it serves all queues that name none. */

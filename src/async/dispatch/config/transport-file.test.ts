@@ -587,6 +587,28 @@ describe("TLS to the Redis server", () => {
     });
   });
 
+  it("reads each file by the name that gates have, too, and beside the usual names of others", async () => {
+    const others = { tls_ca_file: "ca.pem", tls_cert_file: "client.pem", tls_key_file: "client.key" };
+    const { ca, client } = authority;
+    for (const name of ["redis-sortedset", "redis-pubsub"] as const) {
+      expect((await read(name, { ...secure, ...others })).redis.tls).toEqual({
+        ca,
+        cert: client.cert,
+        key: client.key,
+      });
+      const mixed = { tls_ca_cert: "ca.pem", tls_cert: "client.pem", tls_key_file: "client.key" };
+      expect((await read(name, { ...secure, ...mixed })).redis.tls).toEqual({ ca, cert: client.cert, key: client.key });
+    }
+    const same = { tls_ca_cert: "ca.pem", tls_ca_file: "ca.pem" };
+    expect((await read("redis-sortedset", { ...secure, ...same })).redis.tls).toEqual({ ca });
+    expect(await failure("redis-sortedset", { ...secure, tls_ca_file: "missing.pem" })).toContain(
+      "/missing.pem does not exist",
+    );
+    expect(await failure("redis-sortedset", { ...SORTED, tls_ca_file: "ca.pem" })).toContain(
+      "tls_ca_file: needs TLS: use a rediss:// url",
+    );
+  });
+
   it.each([
     [{ tls_cert: "client.pem" }, "tls_cert: a client certificate and its key must be given together"],
     [{ tls_key: "client.key" }, "tls_key: a client certificate and its key must be given together"],

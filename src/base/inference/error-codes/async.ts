@@ -60,6 +60,11 @@ export const ASYNC_ERRORS = {
     cause: "The queue does not exist, or the command does not say which of several queues it means.",
     remedy: "Name one of the queues that the message lists, with --queue.",
   },
+  QUEUE_IN_USE: {
+    exit: 1,
+    cause: "A dispatcher works on the queue whose messages are to be handed back.",
+    remedy: "Stop the dispatcher and run the command again; --force takes the messages of a dispatcher that hangs.",
+  },
   ENQUEUE_INPUT: {
     exit: 2,
     cause: "The input of sluice enqueue cannot be read.",

@@ -10,6 +10,7 @@ import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
 import type { Producer } from "../../../../base/plugin/kinds.ts";
+import type { SharedBlocks, SharedPrefixes } from "../../../../base/plugin/shared-prefixes.ts";
 import { approxPrefixCacheProducer } from "./approx-prefix-cache-producer.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);
@@ -251,6 +252,74 @@ describe("approx-prefix-cache-producer", () => {
     route(producer, requestOf(two), pool[1]!);
     expect(produce(producer, list(one, two))).toMatchObject({ matched: [7, 3, 0], total: 7 });
     expect(produce(producer, list(two, one)).matched).toEqual([7, 3, 0]);
+  });
+
+  describe("beside replicas", () => {
+    /** Producers that hear each other at once; what they said is kept. */
+    function replicas(count: number) {
+      const said: SharedBlocks[] = [];
+      const receivers: ((endpoint: Endpoint, blocks: SharedBlocks) => void)[] = [];
+      const producers = Array.from({ length: count }, () => {
+        const sharedPrefixes: SharedPrefixes = {
+          hashKeys: [7, 8],
+          open(_space, receive) {
+            receivers.push(receive);
+            return {
+              placed(endpoint, blocks) {
+                said.push({
+                  ...blocks,
+                  low: blocks.low.slice(0, blocks.count),
+                  high: blocks.high.slice(0, blocks.count),
+                });
+                for (const other of receivers) if (other !== receive) other(endpoint, blocks);
+              },
+              close: () => void receivers.splice(receivers.indexOf(receive), 1),
+            };
+          },
+        };
+        return instanceOf(approxPrefixCacheProducer, {}, { sharedPrefixes });
+      });
+      return { producers: producers as [Producer, Producer], said };
+    }
+
+    it("matches what another replica placed, and tells which blocks only that one knew", () => {
+      const { producers } = replicas(2);
+      const [a, b] = producers;
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(produce(b, requestOf(text(2000))).matched).toEqual([0, 8, 0]);
+      route(b, requestOf(text(2000)), pool[1]!);
+      expect(b.peerBlocks).toBe(8);
+      route(b, requestOf(text(2000)), pool[1]!);
+      expect(b.peerBlocks).toBe(0);
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(a.peerBlocks).toBe(0);
+    });
+
+    it("tells only new blocks, and of each sixteenth decision all of them", () => {
+      const { producers, said } = replicas(2);
+      const [a] = producers;
+      route(a, requestOf(text(2000)), pool[0]!);
+      route(a, requestOf(text(2000)), pool[0]!);
+      route(a, requestOf(text(4000)), pool[0]!);
+      // The last block of the first prompt was not whole, so the longer one has another in its place.
+      expect(said.map(({ count }) => count)).toEqual([8, 9]);
+      for (let i = 0; i < 13; i++) route(a, requestOf(text(4000)), pool[0]!);
+      expect(said.map(({ count }) => count)).toEqual([8, 9, 16]);
+    });
+
+    it("hears nothing any more when it is closed", () => {
+      const { producers } = replicas(2);
+      const [a, b] = producers;
+      (b as { close?(): void }).close?.();
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(produce(b, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
+    });
+
+    it("without them has hashes that no other process knows, and tells nobody", () => {
+      const { producers } = replicas(1);
+      route(producers[0], requestOf(text(2000)), pool[1]!);
+      expect(producers[0].peerBlocks).toBe(0);
+    });
   });
 
   it.each([

@@ -10,6 +10,7 @@ import {
   type TokenizedPrompt,
 } from "../../../../base/plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import type { PrefixChannel, SharedBlocks } from "../../../../base/plugin/shared-prefixes.ts";
 import {
   BlockHasher,
   BlockHashes,
@@ -32,6 +33,11 @@ const DEFAULT_BLOCK_TOKENS = 16;
 const MAX_CAPACITY = 2 ** 20;
 /** The limit of hashed bytes per token: text that is nearly all escapes has up to six times as many bytes for a token. */
 const MOST_HASHED_BYTES_PER_TOKEN = 16;
+/**
+ * Peers hear only of new blocks. Of one decision in this many they hear of all its blocks: what a peer has missed or dropped comes
+ * back, and what is in use stays young in its index.
+ */
+const REPEAT_EVERY = 16;
 /** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
@@ -89,14 +95,24 @@ class ApproxPrefixCache implements Producer {
   #request: InferenceRequest | undefined;
   /** Tokens in each of those blocks. */
   #blockTokens = 0;
+  /** Undefined where no replicas share what they know. */
+  readonly #channel: PrefixChannel | undefined;
+  /** The blocks that the last `add` found to be new. */
+  readonly #news: BlockHashes | undefined;
+  #untilRepeat = REPEAT_EVERY;
+  /** Of the request that was routed last: blocks that only peers had placed at its endpoint. */
+  peerBlocks = 0;
 
-  constructor(settings: Settings, { random, indexBytes }: PluginContext) {
+  constructor(settings: Settings, { name, random, indexBytes, sharedPrefixes }: PluginContext) {
     this.#settings = settings;
     this.index = new PrefixIndex(pairsWithin(indexBytes));
     const { blockSizeTokens, blockSize } = settings;
     const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
     this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
-    this.#hasher = new BlockHasher(random.below(2 ** 32), random.below(2 ** 32));
+    const [key0, key1] = sharedPrefixes?.hashKeys ?? [random.below(2 ** 32), random.below(2 ** 32)];
+    this.#hasher = new BlockHasher(key0, key1);
+    this.#news = sharedPrefixes === undefined ? undefined : new BlockHashes();
+    this.#channel = sharedPrefixes?.open(name, (endpoint, blocks) => this.#placedByPeer(endpoint, blocks));
   }
 
   produce(context: ProduceContext): void {
@@ -109,6 +125,7 @@ class ApproxPrefixCache implements Producer {
     // number of tokens follows the learned value.
     const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
     this.#request = undefined;
+    this.peerBlocks = 0;
     this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
@@ -121,7 +138,7 @@ class ApproxPrefixCache implements Producer {
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
     this.#request = undefined;
-    this.#add(this.#hashes, this.#blockTokens, endpoint);
+    this.peerBlocks = this.#add(this.#hashes, this.#blockTokens, endpoint);
     const prefill = others.get(PREFILL_PROFILE);
     if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
@@ -146,6 +163,10 @@ class ApproxPrefixCache implements Producer {
     this.#names.delete(endpoint.slot);
   }
 
+  close(): void {
+    this.#channel?.close();
+  }
+
   /** Returns the number of blocks per endpoint, most first (scheduling 9.2). */
   debugState(): unknown {
     const pods = [...this.#names].map(([slot, pod]) => ({ pod, blocks: this.index.blocksOf(slot) }));
@@ -153,9 +174,24 @@ class ApproxPrefixCache implements Producer {
     return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
   }
 
-  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): void {
-    if (hashes.count === 0) return;
-    this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint));
+  /** @returns how many of the blocks only peers had placed there */
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): number {
+    if (hashes.count === 0) return 0;
+    const fromPeers = this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint), this.#news);
+    this.#names.set(endpoint.slot, endpoint.id);
+    if (this.#channel !== undefined) this.#tell(this.#channel, endpoint, hashes, blockTokens);
+    return fromPeers;
+  }
+
+  #tell(channel: PrefixChannel, endpoint: Endpoint, hashes: BlockHashes, blockTokens: number): void {
+    const repeats = --this.#untilRepeat <= 0;
+    if (repeats) this.#untilRepeat = REPEAT_EVERY;
+    const { low, high, count } = repeats ? hashes : this.#news!;
+    if (count > 0) channel.placed(endpoint, { low, high, count, blockTokens });
+  }
+
+  #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {
+    this.index.addForPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
   }
 

@@ -24,7 +24,7 @@ export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number)
  * Bounds: 64 replicas and 8,192 addresses.
  */
 export class PeerTable {
-  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG, tokens: 0, squares: 0 };
+  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG, tokens: 0, squares: 0, recent: 0, sentAt: 0 };
   readonly #self: string;
   readonly #onChange: LoadChanged;
   /** The replicas among which the endpoints are dealt out, as one text. */

@@ -209,6 +209,8 @@ if (helm !== undefined) {
   });
 
   describe("what Helm renders of sluice-dispatch", () => {
+    const read = (name: string): string => readFileSync(join(chartOf("dispatch"), name), "utf8");
+
     it("is a dispatcher, which starts with its arguments", async () => {
       const objects = rendered("dispatch", {
         ...DISPATCH,
@@ -233,8 +235,54 @@ if (helm !== undefined) {
       expect(sum({ config: { ...DISPATCH.config, concurrency: 3 } })).not.toBe(sum(DISPATCH));
     });
 
+    it("is watched by PodMonitor, alerts and dashboard, and scaled by its backlog", () => {
+      const objects = rendered("dispatch", {
+        ...DISPATCH,
+        podMonitor: { enabled: true, labels: { release: "prometheus" } },
+        prometheusRule: { enabled: true, without: ["SluiceDispatchRetries"] },
+        grafana: { dashboards: { enabled: true } },
+        autoscaling: { enabled: true, prometheusURL: "http://prometheus:9090", maxReplicas: 6 },
+      });
+      const deployment = one(objects, "Deployment");
+      expect(deployment["spec"].replicas).toBeUndefined();
+      expect(argumentsOf(deployment["spec"].template.spec.containers[0].args)["replica-count"]).toBe("6");
+      const { labels } = deployment["spec"].template.metadata;
+      const { selector, podMetricsEndpoints } = one(objects, "PodMonitor")["spec"];
+      expect(labels).toMatchObject(selector.matchLabels);
+      expect(podMetricsEndpoints[0].port).toBe("metrics");
+      const file = parse(read("alerts.yaml")) as { groups: { rules: { alert: string; expr: string }[] }[] };
+      const names = file.groups[0]!.rules.map(({ alert }) => alert).filter((name) => name !== "SluiceDispatchRetries");
+      const { rules } = one(objects, "PrometheusRule")["spec"].groups[0];
+      expect(rules.map(({ alert }: { alert: string }) => alert)).toEqual(names);
+      const mine = `namespace="inference",pod=~"llm-dispatch-[a-z0-9]+-[a-z0-9]+"`;
+      for (const { expr } of rules as { expr: string }[]) {
+        expect(expr).toContain(mine);
+        expect(expr).not.toContain("job=~");
+      }
+      const board = one(objects, "ConfigMap", "llm-dispatch-dashboard");
+      expect(JSON.parse(board["data"]["sluice-dispatch.json"])).toMatchObject({ uid: "sluice-dispatch" });
+      const { scaleTargetRef, minReplicaCount, maxReplicaCount, triggers } = one(objects, "ScaledObject")["spec"];
+      expect([scaleTargetRef.name, minReplicaCount, maxReplicaCount]).toEqual(["llm-dispatch", 1, 6]);
+      expect(triggers[0].metadata.query).toContain(`llm_d_async_async_broker_backlog{${mine}}`);
+      expect(one(objects, "PodDisruptionBudget")["spec"].maxUnavailable).toBe(1);
+    });
+
     it.each([
       [{}, "config is required"],
+      [
+        { ...DISPATCH, monitoring: { enabled: true }, podMonitor: { enabled: true } },
+        "monitoring.enabled and podMonitor.enabled are both true",
+      ],
+      [{ ...DISPATCH, autoscaling: { enabled: true } }, "autoscaling.prometheusURL is required"],
+      [
+        { ...DISPATCH, autoscaling: { enabled: true, prometheusURL: "http://p", minReplicas: 9 } },
+        "autoscaling.minReplicas is 9, and maxReplicas 4",
+      ],
+      [{ ...DISPATCH, autoscaling: { minReplicas: 0 } }, /minReplicas/],
+      [
+        { config: { ...DISPATCH.config, transport: "redis-pubsub" }, replicas: 2 },
+        "config.transport is redis-pubsub, which gives every message to every pod",
+      ],
       [{ config: { transport: "sqlite" } }, "config.transport is sqlite"],
       [
         { config: { ...DISPATCH.config, "drain-timeout": "1m" } },

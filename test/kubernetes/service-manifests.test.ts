@@ -117,6 +117,19 @@ describe("deploy/manifests/dispatch", () => {
     expect(pod.exit).toEqual({ code: 0, signal: null });
   });
 
+  it("has examples of a PodMonitor and of a ScaledObject that meet its objects", () => {
+    const { template } = one(read("dispatch"), "Deployment")["spec"];
+    const { selector, podMetricsEndpoints } = one(read("dispatch", "monitoring"), "PodMonitor")["spec"];
+    expect(template.metadata.labels).toMatchObject(selector.matchLabels);
+    const ports = template.spec.containers[0].ports.map(({ name }: { name: string }) => name);
+    expect(ports).toContain(podMetricsEndpoints[0].port);
+    const { scaleTargetRef, minReplicaCount, triggers } = one(read("dispatch", "autoscaling"), "ScaledObject")["spec"];
+    expect(scaleTargetRef.name).toBe(one(read("dispatch"), "Deployment").metadata.name);
+    // Without a dispatcher nothing would publish the backlog.
+    expect(minReplicaCount).toBe(1);
+    expect(triggers[0].metadata.query).toContain("llm_d_async_async_broker_backlog{");
+  });
+
   it("says which Secret has no key", async () => {
     const pod = running(read("dispatch"), { ...mine, "sluice-dispatch-key": { key: "" } });
     expect((await pod.ended()).code).toBe(1);

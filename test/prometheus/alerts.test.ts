@@ -107,6 +107,10 @@ const CASES: readonly Case[] = [
     series: counters({ ...quiet, [metric("exceeded_deadline_requests_total")]: "0+1x120" }),
   },
   {
+    ...{ alert: "SluiceDispatchNothingSettled", what: "some end, and the other counters are not there yet", at: "60m" },
+    series: { [metric("broker_backlog")]: "5x120", [metric("failed_requests_total")]: "0+1x120" },
+  },
+  {
     ...{ alert: "SluiceDispatchNothingSettled", what: "a dispatcher that has just started", at: "10m" },
     series: counters(quiet),
   },
@@ -160,12 +164,28 @@ const CASES: readonly Case[] = [
     series: { [metric("dead_lettered_total")]: "0x5 1x60" },
   },
   {
+    ...{ alert: "SluiceDispatchDeadLetters", what: "the first dead letter of a process", at: "12m", fires: PER_QUEUE },
+    series: { [metric("dead_lettered_total")]: "_x5 1x60" },
+  },
+  {
+    ...{ alert: "SluiceDispatchDeadLetters", what: "the first dead letter of a process, half an hour ago", at: "40m" },
+    series: { [metric("dead_lettered_total")]: "_x5 1x60" },
+  },
+  {
     ...{ alert: "SluiceDispatchDeadLetters", what: "dead letters of yesterday", at: "40m" },
     series: { [metric("dead_lettered_total")]: "9x60" },
   },
   {
     ...{ alert: "SluiceDispatchStoreLostData", what: "leases had to be made again", at: "12m", fires: PER_QUEUE },
     series: { [metric("leases_recovered_total")]: "0x5 3x60", [metric("results_recovered_total")]: "0x60" },
+  },
+  {
+    ...{ alert: "SluiceDispatchStoreLostData", what: "results were written again", at: "12m", fires: PER_QUEUE },
+    series: { [metric("results_recovered_total")]: "_x5 1x60" },
+  },
+  {
+    ...{ alert: "SluiceDispatchStoreLostData", what: "data was lost an hour ago", at: "70m" },
+    series: { [metric("results_recovered_total")]: "_x5 1x100", [metric("leases_recovered_total")]: "_x5 1x100" },
   },
   {
     ...{ alert: "SluiceDispatchStoreLostData", what: "nothing was lost", at: "12m" },

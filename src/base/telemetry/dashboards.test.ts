@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
 import { createDispatchMetrics } from "./dispatch-metrics.ts";
 import { sampleNames } from "./metric-spec.ts";
 import { createMetrics } from "./names.ts";
@@ -137,4 +138,23 @@ describe.each(boards)("%s", (_file, board) => {
 it("uses the canonical names of the Endpoint Picker, not those that older releases had", () => {
   const [, board] = boards.find(([file]) => file === "sluice-epp.json")!;
   expect(queriesOf(board).filter((query) => /inference_(objective|model|pool|extension)_/.test(query))).toEqual([]);
+});
+
+it("alerts about dispatchers ask for metrics of the table, by labels they have", () => {
+  const file = new URL("../../../deploy/helm/sluice-dispatch/alerts.yaml", import.meta.url);
+  const { groups } = parse(readFileSync(file, "utf8")) as { groups: { rules: { alert: string; expr: string }[] }[] };
+  const rules = groups.flatMap((group) => group.rules);
+  expect(rules.length).toBeGreaterThan(9);
+  for (const { alert, expr } of rules) {
+    const metrics = metricsIn(expr);
+    expect(metrics.length, alert).toBeGreaterThan(0);
+    for (const metric of metrics) {
+      expect(known.has(metric), `${alert}: ${metric}`).toBe(true);
+      for (const [, labels] of expr.matchAll(/by \(([^)]*)\)/g))
+        for (const label of labels!.split(", "))
+          if (label !== "namespace") expect(known.get(metric), `${alert}: ${metric}`).toContain(label);
+    }
+    // The chart puts the labels of its release in the place of this one.
+    expect(expr.match(/job=~"\.\+"/g)?.length, alert).toBe(metrics.length);
+  }
 });

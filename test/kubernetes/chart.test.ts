@@ -242,6 +242,33 @@ if (helm !== undefined)
       expect(granted({ replicas: 2 })).toEqual(rights(...READS, "leases"));
     });
 
+    it("runs several pods that share and all serve", () => {
+      const url = "redis://valkey:6379";
+      const three = template({ ...BASE, replicas: 3, peers: { url } });
+      expect(three.error).toBe("");
+      expect(expectContract(three.objects)).toMatchObject({
+        peers: { url, name: "inference/pool" },
+        kubernetes: { leaderElection: false },
+      });
+      expect(grantsOf(three.objects, "Role")).toEqual(rights(...READS, "events"));
+      const writers = { ...BASE, replicas: 2, peers: { url, name: "mine" }, inferenceModels: { writeStatus: true } };
+      const writing = template(writers);
+      expect(expectContract(writing.objects)).toMatchObject({
+        peers: { name: "mine" },
+        kubernetes: { leaderElection: true },
+      });
+      const secret = template({ ...BASE, replicas: 2, peers: { secretName: "store" } });
+      expectContract(secret.objects);
+      const { container } = podOf(one(secret.objects, "Deployment"));
+      const from = (key: string, more: object = {}) => ({ secretKeyRef: { name: "store", key, ...more } });
+      expect(container.env).toContainEqual({ name: "SLUICE_PEERS", valueFrom: from("url") });
+      expect(container.env).toContainEqual({
+        name: "SLUICE_PEERS_SECRET",
+        valueFrom: from("secret", { optional: true }),
+      });
+      expectContract(template({ ...BASE, peers: { url } }).objects);
+    });
+
     it.each(["vllm", "sglang", "triton-tensorrt-llm", "trtllm-serve", "triton"])(
       "configures an engine of type %s without a metric flag",
       async (type) => {
@@ -253,6 +280,9 @@ if (helm !== undefined)
 
     it.each([
       [{}, "modelServers.matchLabels is required"],
+      [{ ...BASE, peers: { name: "x" } }, "peers.name needs peers.url or peers.secretName"],
+      [{ ...BASE, peers: { url: "redis://x", secretName: "store" } }, "peers.url and peers.secretName are both set"],
+      [{ ...BASE, flags: { peers: "redis://x" } }, "flags.peers is set by the chart: use the value peers.url"],
       [{ ...BASE, router: { epp: { replicas: 2 } } }, "router.epp.replicas is `replicas`"],
       [{ ...BASE, inferenceExtension: { replicas: 2 } }, "inferenceExtension.replicas is `replicas`"],
       // What the schema refuses each release of Helm says in its own words.

@@ -11,6 +11,19 @@ const DOWNWARD: Readonly<Record<string, string>> = {
   "spec.nodeName": "node-1",
 };
 
+/** Checks what replicas that share need besides: to be reached one by one, spread, and drained in turn. */
+function expectReplicas(objects: readonly Rendered[], shares: boolean): void {
+  const deployment = one(objects, "Deployment");
+  const { matchLabels } = deployment["spec"].selector;
+  const headless = objects.filter(({ kind, spec }) => kind === "Service" && spec.clusterIP === "None");
+  const budgets = objects.filter(({ kind }) => kind === "PodDisruptionBudget");
+  expect(headless.map(({ spec }) => spec.selector)).toEqual(shares ? [matchLabels] : []);
+  expect(budgets.map(({ spec }) => spec)).toEqual(
+    shares && deployment["spec"].replicas > 1 ? [{ maxUnavailable: 1, selector: { matchLabels } }] : [],
+  );
+  if (shares) expect(podOf(deployment).spec.topologySpreadConstraints[0].topologyKey).toBe("kubernetes.io/hostname");
+}
+
 /**
  * Checks what the container contract asks of the objects that run a picker (api-resources 6B.2): arguments that the entry
  * point reads, ports, probes and Service in agreement with them, a pod of the restricted profile.
@@ -22,7 +35,7 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
   const env = Object.fromEntries(
     container.env.map(({ name, value, valueFrom }: { name: string; value?: string; valueFrom?: Rendered }) => [
       name,
-      value ?? DOWNWARD[valueFrom?.["fieldRef"].fieldPath],
+      value ?? DOWNWARD[valueFrom?.["fieldRef"]?.fieldPath],
     ]),
   );
   const settings = parseEppFlags(container.args, env) as EppSettings;
@@ -36,8 +49,13 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
     "grpc-health": settings.grpcHealthPort,
     metrics: settings.metricsPort,
   });
+  const { replicas } = deployment["spec"];
+  const shares =
+    settings.peers !== undefined || container.env.some(({ name }: { name: string }) => name === "SLUICE_PEERS");
+  // Replicas that share all serve; then the leader only writes status.
   const elected = settings.kubernetes?.leaderElection === true;
-  expect(elected).toBe(deployment["spec"].replicas > 1);
+  expect(elected).toBe(replicas > 1 && (!shares || settings.kubernetes?.writeModelStatus === true));
+  expectReplicas(objects, shares);
   const probe = { port: settings.grpcHealthPort };
   expect(container.livenessProbe).toEqual({
     grpc: { ...probe, service: "liveness" },
@@ -50,7 +68,8 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
   });
 
   // Side by side where both can be ready; a replica that waits to lead never is.
-  const rollingUpdate = elected ? { maxSurge: "100%", maxUnavailable: "100%" } : { maxSurge: 1, maxUnavailable: 0 };
+  const rollingUpdate =
+    elected && !shares ? { maxSurge: "100%", maxUnavailable: "100%" } : { maxSurge: 1, maxUnavailable: 0 };
   expect(deployment["spec"].strategy).toEqual({ type: "RollingUpdate", rollingUpdate });
   // The drain, then what running streams get, all before the kill.
   expect(spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(settings.drainTimeout + 30_000);
@@ -69,7 +88,10 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
     capabilities: { drop: ["ALL"] },
   });
 
-  const service = one(objects, "Service");
+  const service = one(
+    objects.filter(({ spec }) => spec?.clusterIP !== "None"),
+    "Service",
+  );
   expect(service["spec"].ports.slice(0, 2)).toEqual([
     { name: "grpc-ext-proc", protocol: "TCP", port: settings.grpcPort, appProtocol: "kubernetes.io/h2c" },
     { name: "http-metrics", protocol: "TCP", port: settings.metricsPort },

@@ -39,6 +39,14 @@ describe("deploy/manifests", () => {
     expectContract(objects);
   });
 
+  it("runs several that share when the two lines of peers.yaml are set", () => {
+    const objects = read("rbac", "metrics-auth", "epp", "inference-pool", "peers");
+    const deployment = one(objects, "Deployment");
+    deployment["spec"].replicas = 3;
+    podOf(deployment).container.args.push("--peers=redis://valkey:6379");
+    expect(expectContract(objects).peers).toMatchObject({ url: "redis://valkey:6379", name: "inference/vllm" });
+  });
+
   it("R-38: gives the rights that each purpose needs, and none besides", () => {
     expect(grantsOf(read("rbac"), "Role")).toEqual(rights("pods", "pool", "models", "objectives", "events"));
     expect(grantsOf(read("leader-election"), "Role")).toEqual(rights("leases"));
@@ -54,7 +62,8 @@ describe("deploy/manifests", () => {
     expect(objects.map(({ kind }) => kind).sort()).toEqual(
       [
         ...["ClusterRole", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "InferencePool", "Role"],
-        ...["Role", "Role", "RoleBinding", "RoleBinding", "RoleBinding", "Service", "ServiceAccount"],
+        ...["PodDisruptionBudget", "Role", "Role", "RoleBinding", "RoleBinding", "RoleBinding", "Service", "Service"],
+        "ServiceAccount",
       ].sort(),
     );
     const where = objects.flatMap(({ kind, metadata, subjects = [] }) => [

@@ -19,6 +19,7 @@ export const EMPTY_VIEWS: AdminViews = {
   pluginStates: () => ({}),
   models: () => ({}),
   limits: () => undefined,
+  peers: () => undefined,
   queues: () => undefined,
 };
 

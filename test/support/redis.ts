@@ -6,6 +6,8 @@ import { freePort, onFreePorts } from "./free-port.ts";
 import { TestProcess } from "./process.ts";
 
 export interface RedisOptions {
+  /** Path of the server's program; default: Redis. */
+  readonly program?: string;
   /** Every write is on the disk before its answer: what a SIGKILL leaves is what was answered. */
   readonly appendOnly?: boolean;
   readonly password?: string;
@@ -42,7 +44,8 @@ async function startOnce(options: RedisOptions): Promise<RunningRedis> {
   if (options.appendOnly) args.push("--appendonly", "yes", "--appendfsync", "always");
   if (options.password !== undefined) args.push("--requirepass", options.password);
   args.push(...(options.args ?? []));
-  let server = await start(args);
+  const { program } = options;
+  let server = await start(args, program);
   const user = options.password === undefined ? "" : `:${encodeURIComponent(options.password)}@`;
   return {
     port,
@@ -50,7 +53,7 @@ async function startOnce(options: RedisOptions): Promise<RunningRedis> {
     process: () => server,
     kill: () => server.stop("SIGKILL"),
     async restart() {
-      server = await start(args);
+      server = await start(args, program);
     },
     async stop() {
       await server.stop("SIGKILL");
@@ -74,8 +77,8 @@ function listenArgs({ tls }: RedisOptions, port: number, folder: string): readon
   ];
 }
 
-async function start(args: readonly string[]): Promise<TestProcess> {
-  const server = new TestProcess(redisServer(), args, { cwd: tmpdir() });
+async function start(args: readonly string[], program = redisServer()): Promise<TestProcess> {
+  const server = new TestProcess(program, args, { cwd: tmpdir() });
   await server.until("Redis to be ready", () => server.stdout.includes("Ready to accept connections"));
   return server;
 }

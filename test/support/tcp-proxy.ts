@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import type { Random } from "../../src/base/clock/random.ts";
 
 /** Stands between a client and a server on the loopback interface, to break what passes. */
 export interface TcpProxy {
@@ -15,6 +16,8 @@ export interface TcpProxy {
   delay(ms: number): void;
   /** What servers say waits, and nobody is told; `false` lets it through. */
   hold(on: boolean): void;
+  /** One byte in each piece that passes, in either direction, has another value; `undefined` ends it. */
+  garble(random: Random | undefined): void;
   /** Nothing passes any more in either direction, and nobody is told; `false` ends it for connections made later. */
   blackHole(on: boolean): void;
   /** Connections made from now on lead to this port. */
@@ -31,6 +34,13 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
   let left = Number.POSITIVE_INFINITY;
   let delay = 0;
   let holding = false;
+  let garbling: Random | undefined;
+  const altered = (piece: Buffer): Buffer => {
+    if (garbling === undefined || piece.length === 0) return piece;
+    const copy = Buffer.from(piece);
+    copy[garbling.below(copy.length)]! ^= 1 + garbling.below(255);
+    return copy;
+  };
   const releases = new Set<() => void>();
   const server = createServer((client) => {
     connections++;
@@ -68,11 +78,12 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     }
     client.on("data", (chunk) => {
       lost ||= hole;
-      if (!lost) upstream.write(chunk);
+      if (!lost) upstream.write(altered(chunk as Buffer));
     });
-    upstream.on("data", (chunk: Buffer) => {
+    upstream.on("data", (said: Buffer) => {
       lost ||= hole;
       if (lost) return;
+      const chunk = altered(said);
       if (!losing) {
         if (holding) waiting.push(chunk);
         else if (delay === 0 && waiting.length === 0) pass(chunk);
@@ -105,6 +116,9 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     hold(on) {
       holding = on;
       if (!on) for (const release of [...releases]) release();
+    },
+    garble(random) {
+      garbling = random;
     },
     blackHole(on) {
       hole = on;

@@ -69,13 +69,23 @@ export interface LearnedBytesPerToken {
  */
 export class BytesPerToken {
   readonly #models = new Map<string, Model>();
+  /** What other replicas have learnt of models that this one has no figure of, the oldest first. */
+  readonly #told = new Map<string, number>();
   /** Shared by all models without a figure: answers without `usage` give none, however many arrive. */
   readonly #unknown: Looks = { taken: 0, unseen: 0 };
 
-  /** @returns 1 to 16; 4 for a model without a figure */
+  /** @returns 1 to 16; for a model without a figure that of another replica, else 4 */
   of(model: string): number {
     const known = this.#models.get(model);
-    return known === undefined ? USUAL_BYTES_PER_TOKEN : known.bytes / known.tokens;
+    return known === undefined ? (this.#told.get(model) ?? USUAL_BYTES_PER_TOKEN) : known.bytes / known.tokens;
+  }
+
+  /** Another replica has learnt this figure, 1 to 16. It counts until this process has learnt its own. At most 256 models. */
+  told(model: string, bytesPerToken: number): void {
+    if (this.#models.has(model) || model.length > MAX_NAME) return;
+    this.#told.delete(model);
+    this.#told.set(model, bytesPerToken);
+    if (this.#told.size > MAX_MODELS) this.#told.delete(this.#told.keys().next().value!);
   }
 
   /**
@@ -124,7 +134,8 @@ export class BytesPerToken {
 
   #open(name: string, now: number): Model {
     if (this.#models.size >= MAX_MODELS) this.#models.delete(this.#least(now));
-    const bytes = SEED_TOKENS * USUAL_BYTES_PER_TOKEN;
+    const bytes = SEED_TOKENS * (this.#told.get(name) ?? USUAL_BYTES_PER_TOKEN);
+    this.#told.delete(name);
     const model = { bytes, tokens: SEED_TOKENS, answers: 0, taken: 0, unseen: 0, at: now };
     this.#models.set(name, model);
     return model;

@@ -1,3 +1,4 @@
+import type { AnswerListener } from "./cache-report.ts";
 import type { Endpoint, EndpointMetrics, EndpointState } from "./endpoint.ts";
 import type { OutcomeReason } from "./outcomes.ts";
 
@@ -18,7 +19,14 @@ export interface RecordedCandidate {
   readonly waiting: number;
   readonly running: number;
   readonly kvUsage: number;
+  /** With the requests of peers. */
   readonly inFlight: number;
+  /**
+   * The requests of `inFlight` that other replicas of this picker have sent. The age of what they said, in milliseconds: of the
+   * replica with load there that was silent longest. And the further requests that they had probably sent by then, which counted,
+   * too. Absent where no replicas share their load.
+   */
+  readonly peers?: { readonly inFlight: number; readonly ageMs: number; readonly unseen: number } | undefined;
   /** Age of the metrics in milliseconds; Infinity when never scraped. */
   readonly ageMs: number;
   /** The metrics were stale: the worst known values replace them. */
@@ -56,6 +64,18 @@ export interface RecordedWait {
   /** Why it was let go: the saturation of the pool at that moment, and the ceiling of its band. NaN when it was refused. */
   readonly saturation: number;
   readonly ceiling: number;
+}
+
+/** How much of the prompt the endpoint had in its cache, in tokens, by each source that knows it; NaN = it does not. */
+export interface RecordedCache {
+  /** By what was routed there before (`approx-prefix-cache-producer`). */
+  predicted: number;
+  /** By its KV-cache events (`precise-prefix-cache-producer`). */
+  events: number;
+  /** By the answer. */
+  reported: number;
+  /** The whole prompt, by the answer. */
+  prompt: number;
 }
 
 /**
@@ -109,6 +129,16 @@ export interface DecisionRecord {
   served: ServedElsewhere | "nobody" | undefined;
   /** Undefined where the request did not wait in a queue. */
   queued: RecordedWait | undefined;
+  /**
+   * Of the endpoint that serves. The last two come with the end of the answer. Undefined where no producer knows of caches, where
+   * several profiles ran, and when the request was refused.
+   */
+  cache: RecordedCache | undefined;
+  /**
+   * The blocks of the prompt that the pick held by what other replicas of this picker said, and not by what this one knew. Absent
+   * where there are none.
+   */
+  peerBlocks?: number | undefined;
   /** All inputs of the decision, where they were recorded. */
   readonly full: FullRecord | undefined;
 }
@@ -206,4 +236,6 @@ export interface SchedulingResult {
   readonly scores?: Readonly<Record<string, number>> | undefined;
   /** Reports to the plugins that another endpoint than the first got the request. */
   readonly moved?: ((endpoint: Endpoint) => void) | undefined;
+  /** Hears of the answer. */
+  readonly listener?: Required<AnswerListener> | undefined;
 }

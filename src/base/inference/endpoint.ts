@@ -44,11 +44,22 @@ export const UNKNOWN_METRICS: EndpointMetrics = {
  */
 export type EndpointState = "up" | "blind" | "down";
 
-/** Load that this process has sent to an endpoint and that has not ended. */
+/** Load that was sent to an endpoint and that has not ended. */
 export interface InFlightLoad {
   readonly requests: number;
   /** Prompt tokens not expected in the endpoint's prefix cache. */
   readonly tokens: number;
+}
+
+/** What the other replicas of this picker have in flight at an endpoint, as they said last. */
+export interface PeerLoad extends InFlightLoad {
+  /** Milliseconds since the replica with load here that was silent longest was heard; 0 where none has load here. */
+  ageMs(now: number): number;
+  /**
+   * What peers have probably sent since then: as much as this process has in that time, for each peer that has traffic. Without it,
+   * all replicas would send the requests of a burst to the endpoint that was least busy before. Valid until the next call.
+   */
+  unseen(now: number): InFlightLoad;
 }
 
 /** Load that was sent to an endpoint since the last scrape began that its metrics come from: they may not show it yet. */
@@ -87,7 +98,10 @@ export interface Endpoint {
   readonly node?: string | undefined;
   /** Address of that node; absent = unknown. */
   readonly nodeAddress?: string | undefined;
+  /** From this process and, where replicas share their load, from its peers. */
   readonly inFlight: InFlightLoad;
+  /** The part of `inFlight` that peers have sent. Absent where no replicas share their load. */
+  readonly peers?: PeerLoad | undefined;
   /** Absent where nothing is scraped. */
   readonly unscraped?: UnscrapedLoad | undefined;
   readonly state: EndpointState;

@@ -3,6 +3,7 @@ import type { Random } from "../clock/random.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { PluginDefinition, PluginKind, PluginKinds, PluginLifecycle } from "./kinds.ts";
+import type { SharedPrefixes } from "./shared-prefixes.ts";
 import type { StartTokenizers } from "./tokenizers.ts";
 
 /** A plugin as a configuration describes it. */
@@ -29,6 +30,8 @@ export interface InstanceParts {
   readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent where plugins get none. */
   readonly startTokenizers?: StartTokenizers | undefined;
+  /** Absent where no replicas share what they know. */
+  readonly sharedPrefixes?: SharedPrefixes | undefined;
 }
 
 interface Made {
@@ -145,7 +148,7 @@ export class PluginInstances {
   }
 
   #create<K extends PluginKind>({ definition, name, parameters }: PluginDescription<K>): PluginKinds[K] {
-    const { clock, random, log, indexBytes, startTokenizers } = this.#parts;
+    const { clock, random, log, indexBytes, startTokenizers, sharedPrefixes } = this.#parts;
     return definition.create(parameters, {
       name,
       clock,
@@ -154,6 +157,7 @@ export class PluginInstances {
       plugin: (wanted, kind) => this.#referenced(name, wanted, kind),
       indexBytes,
       startTokenizers,
+      sharedPrefixes,
     });
   }
 

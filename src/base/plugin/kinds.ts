@@ -16,6 +16,7 @@ import type {
 import type { RequestHook, RequestParser } from "./exchange-kinds.ts";
 import type { FairnessPolicy, OrderingPolicy, SaturationDetector, UsageLimitPolicy } from "./flow-kinds.ts";
 import type { DataKey } from "./keys.ts";
+import type { SharedPrefixes } from "./shared-prefixes.ts";
 import type { StartTokenizers } from "./tokenizers.ts";
 
 export type * from "./decision-kinds.ts";
@@ -39,6 +40,8 @@ export interface PluginContext {
   readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent in a process without them. For the plugins of Sluice itself. */
   readonly startTokenizers?: StartTokenizers | undefined;
+  /** Absent where no replicas share what they know. For the plugins of Sluice itself. */
+  readonly sharedPrefixes?: SharedPrefixes | undefined;
 }
 
 /** Finds endpoints; made and run by `picker/core`. */

@@ -6,6 +6,8 @@ describe("parseRedisUrl", () => {
     expect(parseRedisUrl("redis://queue:p%40ss%2Fword@broker.example:6380/3?client_name=batch&pool_size=10")).toEqual({
       host: "broker.example",
       port: 6380,
+      others: [],
+      sentinel: undefined,
       tls: false,
       username: "queue",
       password: "p@ss/word",
@@ -21,8 +23,40 @@ describe("parseRedisUrl", () => {
     expect(parseRedisUrl("redis://")).toMatchObject({ host: "localhost", username: "", password: "" });
   });
 
+  it("reads Sentinels and the nodes of a cluster", () => {
+    const url =
+      "redis://queue:secret@one:26379/1?master_name=mine&addr=two:26380&addr=[::1]&sentinel_username=s&sentinel_password=p";
+    expect(parseRedisUrl(url)).toMatchObject({
+      host: "one",
+      port: 26_379,
+      others: [
+        { host: "two", port: 26_380 },
+        { host: "::1", port: 6379 },
+      ],
+      sentinel: { primary: "mine", username: "s", password: "p" },
+      username: "queue",
+      database: 1,
+      ignored: [],
+    });
+    expect(parseRedisUrl("redis://one?addr=two:7000")).toMatchObject({
+      others: [{ host: "two", port: 7000 }],
+      sentinel: undefined,
+    });
+  });
+
+  it("refuses more places than it keeps", () => {
+    const url = (count: number): string => `redis://one?${"addr=two&".repeat(count)}`;
+    expect(parseRedisUrl(url(31)).others).toHaveLength(31);
+    expect(() => parseRedisUrl(url(32))).toThrow(expect.objectContaining({ code: "REDIS_URL_INVALID" }));
+  });
+
   it.each([
     ["no scheme at all", "it is not a URL"],
+    ["redis://one?addr=two:0", "each addr must be HOST:PORT"],
+    ["redis://one?addr=two:65536", "each addr must be HOST:PORT"],
+    ["redis://one?addr=user:secret@two", "each addr must be HOST:PORT"],
+    ["redis://one?master_name=", "master_name must name"],
+    ["redis://one?sentinel_password=secret", "need master_name"],
     ["http://:secret@broker", "it must begin with redis:// or rediss://"],
     ["redis://:secret@broker/first", "the database must be a number"],
     ["redis://:secret@broker/-1", "the database must be a number"],

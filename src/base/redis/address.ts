@@ -12,10 +12,18 @@ export interface RedisConnection {
   readonly enableTracing: boolean;
 }
 
-/** The place of a Redis server and the credentials, taken from a URL. */
-export interface RedisAddress {
+/** A host and a port. */
+export interface Place {
   readonly host: string;
   readonly port: number;
+}
+
+/** The place of a Redis server and the credentials, taken from a URL. */
+export interface RedisAddress extends Place {
+  /** Further places: of the other Sentinels, or of other nodes of a cluster. */
+  readonly others: readonly Place[];
+  /** Undefined: the places are servers, not Sentinels. Empty user name or password = none. */
+  readonly sentinel: { readonly primary: string; readonly username: string; readonly password: string } | undefined;
   readonly tls: boolean;
   /** Empty = none. */
   readonly username: string;
@@ -30,10 +38,15 @@ export interface RedisAddress {
 
 const DEFAULT_PORT = 6379;
 const SCHEMES = new Set(["redis:", "rediss:"]);
+/** Parameters of the query, by the names that go-redis gives them. */
+const KNOWN = new Set(["db", "client_name", "addr", "master_name", "sentinel_username", "sentinel_password"]);
+/** The most places of one URL. */
+const MOST_PLACES = 32;
 
 /**
  * Reads `redis://` and `rediss://` URLs: user and password percent-encoded, the database as path or `?db=`, a name as
- * `?client_name=`. Source: async-processor 5.1.
+ * `?client_name=`. With `?master_name=NAME` the host is a Sentinel; `&addr=HOST:PORT`, repeatable, names further ones, or further
+ * nodes of a cluster. Source: async-processor 5.1; the names of go-redis.
  * @throws SluiceError REDIS_URL_INVALID; the text names no password
  */
 export function parseRedisUrl(text: string): RedisAddress {
@@ -48,16 +61,42 @@ export function parseRedisUrl(text: string): RedisAddress {
   const database = url.searchParams.get("db") ?? url.pathname.replace(/^\//, "");
   if (!/^\d{0,9}$/.test(database))
     throw invalid(text, `the database must be a number, not ${JSON.stringify(database)}`);
+  const others = url.searchParams.getAll("addr").map((place) => placeOf(text, place));
+  if (others.length >= MOST_PLACES) throw invalid(text, `it names more than ${MOST_PLACES} places`);
   return {
     host,
     port: url.port === "" ? DEFAULT_PORT : Number(url.port),
+    others,
+    sentinel: sentinelOf(text, url.searchParams),
     tls: url.protocol === "rediss:",
     username: decoded(text, url.username),
     password: decoded(text, url.password),
     database: Number(database),
     clientName: url.searchParams.get("client_name") ?? "",
-    ignored: [...url.searchParams.keys()].filter((name) => name !== "db" && name !== "client_name"),
+    ignored: [...url.searchParams.keys()].filter((name) => !KNOWN.has(name)),
   };
+}
+
+/** `host:port` for messages, an IPv6 address in brackets. */
+export function placeText({ host, port }: Place): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+function placeOf(text: string, place: string): Place {
+  const match = /^(?:\[([\da-f:.]+)\]|([^\s:@/[\]]+))(?::(\d{1,5}))?$/i.exec(place);
+  const port = Number(match?.[3] ?? DEFAULT_PORT);
+  if (match === null || port < 1 || port > 65_535) throw invalid(text, "each addr must be HOST:PORT");
+  return { host: (match[1] ?? match[2])!, port };
+}
+
+function sentinelOf(text: string, query: URLSearchParams): RedisAddress["sentinel"] {
+  const primary = query.get("master_name");
+  const [username, password] = [query.get("sentinel_username") ?? "", query.get("sentinel_password") ?? ""];
+  if (primary !== null && primary !== "") return { primary, username, password };
+  if (primary !== null) throw invalid(text, "master_name must name what the Sentinels watch");
+  if (username !== "" || password !== "")
+    throw invalid(text, "sentinel_username and sentinel_password need master_name");
+  return undefined;
 }
 
 /** `text` without user, password and query: the part of a URL that messages and logs may show, also of an invalid URL. */

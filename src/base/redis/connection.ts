@@ -4,10 +4,12 @@ import type { Random } from "../clock/random.ts";
 import { messageOf, type SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing.ts";
-import { parseRedisUrl, type RedisAddress, type RedisConnection } from "./address.ts";
+import { parseRedisUrl, placeText, type RedisAddress, type RedisConnection } from "./address.ts";
 import { type Client, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE, REDIS_CONNECT_TIMEOUT } from "./client.ts";
 import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";
+import { primaryOf } from "./sentinel.ts";
+import { isMoved, Whereabouts } from "./whereabouts.ts";
 
 export type RedisArgument = string | Buffer;
 export type RedisReply = string | number | boolean | null | Buffer | readonly RedisReply[];
@@ -28,8 +30,15 @@ export interface RedisOptions {
   readonly scripts?: readonly RedisScript[];
   /** True: a server that takes no writes (a read-only replica) counts as away. */
   readonly writes?: boolean;
+  /**
+   * In a cluster the connection goes to the node that has this key, wherever it moves. All keys of the connection must have its slot.
+   * Absent = the server is no cluster.
+   */
+  readonly slotOf?: string;
   /** A connection is ready: the first, and each after a break. */
   onReady?(): void;
+  /** A connection broke, or an attempt to connect failed: why. */
+  onAway?(problem: string): void;
   /** Another client changed a key that was read behind `CLIENT CACHING YES`; undefined = any key may have changed. */
   onChanged?(key: string | undefined): void;
 }
@@ -54,6 +63,8 @@ export interface Redis {
   run(script: RedisScript, keys: readonly string[], args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
   /** Listens to a channel on this and every later connection. */
   subscribe(channel: string, listener: (message: string) => void): void;
+  /** The same for messages that are not text. */
+  subscribeBytes(channel: string, listener: (message: Buffer) => void): void;
   /** Resolves when a connection is ready. @param limit milliseconds @throws SluiceError BROKER_UNAVAILABLE with the last problem */
   whenReady(limit: number): Promise<void>;
   /** Why there is no connection now. */
@@ -68,7 +79,8 @@ const COMMAND_TIMEOUT = 10_000;
 const SHORTEST_PAUSE = 50;
 const LONGEST_PAUSE = 2000;
 
-const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
+/** Maps of the newer protocol come as the older one writes them: keys and values in turn. */
+const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.MAP]: Array } };
 
 /**
  * Begins to connect, and never gives up.
@@ -85,7 +97,11 @@ class RedisLink implements Redis {
   readonly #deps: RedisDeps;
   readonly #tracing: Tracing;
   readonly #options: RedisOptions;
-  readonly #channels = new Map<string, (message: string) => void>();
+  /** How to listen to each channel. */
+  readonly #channels = new Map<string, (client: Client) => Promise<void>>();
+  readonly #whereabouts: Whereabouts;
+  /** The question to the Sentinels. */
+  #asking: AbortController | undefined;
   /** The client that is connecting or connected. */
   #client: Client | undefined;
   #ready = false;
@@ -107,10 +123,13 @@ class RedisLink implements Redis {
     this.#deps = deps;
     this.#tracing = connection.enableTracing ? (deps.tracing ?? noTracing) : noTracing;
     this.#options = options;
-    const { host, port, ignored } = this.#address;
-    this.server = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-    if (ignored.length > 0)
-      deps.log.warn({ options: ignored }, "options in the query string of the Redis URL have no effect");
+    const { others, sentinel, ignored } = this.#address;
+    const cluster = options.slotOf !== undefined;
+    this.#whereabouts = new Whereabouts(this.#address, cluster);
+    this.server = placeText(this.#address);
+    const idle = others.length > 0 && !cluster && sentinel === undefined ? ["addr", ...ignored] : ignored;
+    if (idle.length > 0)
+      deps.log.warn({ options: idle }, "options in the query string of the Redis URL have no effect");
     this.#connect();
   }
 
@@ -142,6 +161,10 @@ class RedisLink implements Redis {
           : new AnswerLost(this.server, this.#problem, error);
       // The server became a replica: the name may lead to its successor by now.
       if (client === this.#client && told.message.includes("READONLY")) this.#broken(client, told.message);
+      if (client === this.#client && isMoved(messageOf(error))) {
+        this.#broken(client, messageOf(error));
+        throw unavailable(this.server, messageOf(error));
+      }
       throw told;
     } finally {
       this.#answers++;
@@ -166,10 +189,17 @@ class RedisLink implements Redis {
   }
 
   subscribe(channel: string, listener: (message: string) => void): void {
-    this.#channels.set(channel, listener);
+    this.#listen(channel, (client) => client.subscribe(channel, listener));
+  }
+
+  subscribeBytes(channel: string, listener: (message: Buffer) => void): void {
+    this.#listen(channel, (client) => client.subscribe(channel, listener, true));
+  }
+
+  #listen(channel: string, begin: (client: Client) => Promise<void>): void {
+    this.#channels.set(channel, begin);
     const client = this.#client;
-    if (this.#ready && client !== undefined)
-      client.subscribe(channel, listener).catch((error) => this.#broken(client, messageOf(error)));
+    if (this.#ready && client !== undefined) begin(client).catch((error) => this.#broken(client, messageOf(error)));
   }
 
   whenReady(limit: number): Promise<void> {
@@ -208,10 +238,29 @@ class RedisLink implements Redis {
   }
 
   #connect(): void {
+    if (this.#address.sentinel === undefined) {
+      this.#open();
+      return;
+    }
+    const asking = new AbortController();
+    this.#asking = asking;
+    primaryOf(this.#address, this.#connection.tls, this.#deps.clock, asking.signal).then(
+      (place) => {
+        this.#whereabouts.place = place;
+        if (!asking.signal.aborted) this.#open();
+      },
+      (error) => {
+        if (!asking.signal.aborted) this.#failed(messageOf(error));
+      },
+    );
+  }
+
+  #open(): void {
     const wish = HANDSHAKES[this.#handshake]!;
     const announce = wish.announce && this.#options.onChanged !== undefined;
     const handshake = announce === wish.announce ? wish : HANDSHAKES[1];
-    const client = makeClient(this.#address, this.#connection.tls, handshake, this.#options.name);
+    const address = { ...this.#address, ...this.#whereabouts.place };
+    const client = makeClient(address, this.#connection.tls, handshake, this.#options.name);
     this.#client = client;
     client.on("error", (error) => this.#broken(client, messageOf(error), error));
     client.on("end", () => this.#broken(client, "the connection ended"));
@@ -234,6 +283,9 @@ class RedisLink implements Redis {
 
   async #begin(client: Client, announce: boolean): Promise<void> {
     await client.connect();
+    // Another node of a cluster answers with the place of the one that has the key. A server without clusters just answers.
+    const { slotOf } = this.#options;
+    if (slotOf !== undefined) await client.sendCommand(["EXISTS", slotOf]);
     if (this.#options.writes === true) {
       // Where INFO is forbidden, the first write shows it.
       const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
@@ -251,7 +303,7 @@ class RedisLink implements Redis {
         // Asked now, so that a server that forbids it fails here: later reads rely on it.
         client.sendCommand(["CLIENT", "CACHING", "YES"]),
       );
-    for (const [channel, listener] of this.#channels) steps.push(client.subscribe(channel, listener));
+    for (const begin of this.#channels.values()) steps.push(begin(client));
     await Promise.all(steps);
   }
 
@@ -268,6 +320,7 @@ class RedisLink implements Redis {
         "Redis does not announce changes of keys (CLIENT TRACKING), so Sluice polls the queues",
       );
     this.#failures = 0;
+    this.#whereabouts.settled();
     this.#problem = "not connected";
     for (const waiter of [...this.#waiters]) waiter();
     this.#options.onReady?.();
@@ -276,9 +329,13 @@ class RedisLink implements Redis {
   /** Gives the connection up if it is still the one in use; the next follows after a pause. */
   #broken(client: Client, problem: string, error?: unknown): void {
     if (client !== this.#client) return;
-    const { clock, log, random } = this.#deps;
+    const { log } = this.#deps;
     const connected = this.#ready;
     this.#discard();
+    if (this.#options.slotOf !== undefined && this.#whereabouts.follow(problem)) {
+      this.#connect();
+      return;
+    }
     if (!connected && error instanceof ErrorReply && !NOT_THE_HANDSHAKE.test(problem)) {
       this.#handshake = (this.#handshake + 1) % HANDSHAKES.length;
       if (this.#handshake > 0) {
@@ -291,9 +348,16 @@ class RedisLink implements Redis {
       }
     }
     if (connected) this.#handshake = 0;
+    this.#failed(problem);
+  }
+
+  /** The next attempt follows after a pause. */
+  #failed(problem: string): void {
+    const { clock, log, random } = this.#deps;
     if (this.#failures === 0 || problem !== this.#problem)
       log.warn({ server: this.server, problem }, "Redis cannot be used; Sluice connects again until Redis answers");
     this.#problem = problem;
+    this.#options.onAway?.(problem);
     const pause = Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** Math.min(this.#failures, 16));
     this.#failures++;
     this.#timer = clock.after(pause * (0.5 + random.next() / 2), () => this.#connect());
@@ -302,6 +366,7 @@ class RedisLink implements Redis {
   #discard(): void {
     const client = this.#client;
     this.#client = undefined;
+    this.#asking?.abort();
     this.#ready = false;
     this.#announces = false;
     this.#timer?.cancel();

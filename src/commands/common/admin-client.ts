@@ -184,7 +184,10 @@ async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
 }
 
 function silent(origin: string): SluiceError {
-  return new SluiceError("ADMIN_UNREACHABLE", `${origin} did not answer within ${TIMEOUT / 1000} s`);
+  return new SluiceError(
+    "ADMIN_UNREACHABLE",
+    `${origin} did not answer within ${TIMEOUT / 1000} s; check that --admin names the admin port, and that the process is not overloaded`,
+  );
 }
 
 function unreachable(origin: string, cause: unknown): SluiceError {
@@ -207,5 +210,5 @@ function problemOf(origin: string, code: string, message: string): string {
     return `${origin} ends the connection; if it demands a client certificate, give --cert and --key (${message})`;
   if (cut || (!secure && code.startsWith("HPE_")))
     return `${origin} does not answer in HTTP; if it speaks TLS, write https:// (${message})`;
-  return `cannot ask ${origin}: ${message}`;
+  return `cannot connect to ${origin}: ${message}; correct the address of --admin`;
 }

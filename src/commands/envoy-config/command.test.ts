@@ -6,6 +6,9 @@ import { parse } from "yaml";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { envoyConfigCommand } from "./command.ts";
 
+// biome-ignore lint/suspicious/noExplicitAny: tests reach deep into a configuration
+type Plain = any;
+
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 const FOLDER = join(ROOT, "deploy", "envoy");
 
@@ -92,6 +95,20 @@ describe("sluice envoy-config", () => {
       address: "one-epp.default.svc",
       port_value: 9002,
     });
+  });
+
+  it("names each replica of the picker that it is told, and refuses one told twice, or too many", async () => {
+    const pickers = ["--picker", "10.0.0.1:9002", "--picker", "[::1]:9003"];
+    const { out } = await run("--resources", folder, ...pickers);
+    const { endpoints: groups } = parse(out).static_resources.clusters[1].load_assignment;
+    expect(groups[0].lb_endpoints.map((one: Plain) => one.endpoint.address.socket_address)).toEqual([
+      { address: "10.0.0.1", port_value: 9002 },
+      { address: "::1", port_value: 9003 },
+    ]);
+    expect(out).toContain(`--resources ${folder} --picker 10.0.0.1:9002 --picker '[::1]:9003'`);
+    expect(await refusal("--resources", folder, ...pickers, "--picker", "10.0.0.1:9002")).toMatch(/^FLAG_CONFLICT: /);
+    const many = Array.from({ length: 65 }, (_, n) => ["--picker", `10.0.0.1:${9000 + n}`]).flat();
+    expect(await refusal("--resources", folder, ...many)).toMatch(/^FLAG_VALUE: .*at most 64/);
   });
 
   it("reads a pool of v1alpha2, whose picker answers on 9002 unless it says otherwise", async () => {

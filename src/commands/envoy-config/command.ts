@@ -10,7 +10,7 @@ interface EnvoyConfigFlags {
   readonly envoyVersion: string;
   readonly listen: string;
   readonly admin: string;
-  readonly picker?: string;
+  readonly picker: readonly string[];
   readonly tls: boolean;
   readonly pin: readonly string[];
   readonly ca?: string;
@@ -34,7 +34,12 @@ export function envoyConfigCommand(output = STANDARD): Command {
     .option("--envoy-version <version>", "1.36 to 1.40: newer fields are left out for older releases", "1.40")
     .option("--listen <address>", "address for clients", "127.0.0.1:8081")
     .option("--admin <address>", "address of Envoy's admin pages", "127.0.0.1:19000")
-    .option("--picker <address>", "address of the picker, instead of the Service that the pool names")
+    .option(
+      "--picker <address>",
+      "address of the picker, instead of the Service that the pool names; repeatable: Envoy balances over all",
+      collect,
+      [],
+    )
     .option("--tls", "connect to the picker with TLS in every variant", false)
     .option("--pin <digest>", "with TLS: base64 SHA-256 of the picker's public key; repeatable", collect, [])
     .option("--ca <file>", "with TLS: the authority that signed the picker's certificate")
@@ -55,7 +60,7 @@ export function envoyConfigCommand(output = STANDARD): Command {
         envoyVersion: flags.envoyVersion,
         listen: flags.listen,
         admin: flags.admin,
-        picker: flags.picker,
+        pickers: flags.picker,
         tls:
           flags.tls || flags.pin.length > 0 || flags.ca !== undefined ? { pins: flags.pin, ca: flags.ca } : undefined,
         failureMode: flags.failureMode,

@@ -20,6 +20,9 @@ import {
 } from "../../wires/envoy/options.ts";
 import { planBootstrap } from "../../wires/envoy/plan.ts";
 
+/** The most replicas of a picker: as many as hear each other. */
+const MOST_PICKERS = 64;
+
 /** The options of `sluice envoy-config`; addresses and choices are still text. */
 export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {
   readonly variant: string;
@@ -32,7 +35,8 @@ export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subs
   readonly poolNamespace: string | undefined;
   readonly listen: string;
   readonly admin: string;
-  readonly picker: string | undefined;
+  /** Replicas of the picker; none = the Service that the pool names. */
+  readonly pickers: readonly string[];
   /** File of the model servers, in the format of `sluice gateway --endpoints`. */
   readonly endpointsFile: string | undefined;
 }
@@ -54,6 +58,7 @@ export async function envoyConfig(
     requestBodyMode:
       requestBodyMode === undefined ? undefined : oneOf(REQUEST_BODY_MODES, requestBodyMode, "--request-body-mode"),
   };
+  const [picker, ...morePickers] = pickersOf(request.pickers);
   const { objects, warnings } = await manifestsIn(request.resources);
   const plan = planBootstrap({
     ...choices,
@@ -61,7 +66,8 @@ export async function envoyConfig(
     pool: poolOf(objects, request),
     listen: listenAddress(request.listen, "--listen"),
     admin: listenAddress(request.admin, "--admin"),
-    picker: request.picker === undefined ? undefined : dialAddress(request.picker),
+    picker,
+    morePickers,
     endpoints: request.endpointsFile === undefined ? [] : await serversIn(request.endpointsFile),
   });
   return { text: renderBootstrap(plan), warnings: [...warnings, ...plan.warnings] };
@@ -107,6 +113,15 @@ function listenAddress(text: string, flag: string): SocketAddress {
   if (isIP(address.host) === 0)
     throw new SluiceError("FLAG_VALUE", `${flag} "${text}" is a host name; Envoy listens on an IP address`);
   return address;
+}
+
+/** @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */
+function pickersOf(texts: readonly string[]): readonly SocketAddress[] {
+  const twice = texts.find((text, i) => texts.indexOf(text) < i);
+  if (twice !== undefined) throw new SluiceError("FLAG_CONFLICT", `--picker names ${twice} twice`);
+  if (texts.length > MOST_PICKERS)
+    throw new SluiceError("FLAG_VALUE", `--picker names ${texts.length} replicas; at most ${MOST_PICKERS} can share`);
+  return texts.map(dialAddress);
 }
 
 function dialAddress(text: string): SocketAddress {

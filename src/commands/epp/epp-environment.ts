@@ -35,6 +35,13 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
     "true",
     "`false` = `--ext-proc-mode=buffered`, when that is not given. In v0.3 it was the default.",
   ],
+  ["SLUICE_PEERS", "ours", "", "`--peers`, when that is not given."],
+  [
+    "SLUICE_PEERS_SECRET",
+    "ours",
+    "",
+    "At least 16 characters, equal in all replicas: the salt of the block hashes that replicas share. A value that is too short is an error.",
+  ],
   ["KV_CACHE_THRESHOLD", "v0.3", "0.8", "Parameter of `decision-tree-filter`."],
   ["QUEUE_THRESHOLD_CRITICAL", "v0.3", "5", "Parameter of `decision-tree-filter`."],
   ["QUEUING_THRESHOLD_LORA", "v0.3", "128", "Parameter of `decision-tree-filter`."],

@@ -2,6 +2,7 @@ import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { BODY_FLAGS, EXPLAIN_FLAGS, MEMORY_FLAGS } from "../common/exchange-flags.ts";
 import type { FlagRow, Inert } from "../common/go-flags.ts";
 import { LOG_FLAGS } from "../common/log-flags.ts";
+import { PEERS_FLAGS } from "../common/peers-flags.ts";
 import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";
 import { TLS_FLAGS } from "./tls-flags.ts";
 import { WIRE_FLAGS } from "./wire-flags.ts";
@@ -213,6 +214,7 @@ export const EPP_FLAGS = [
   ...MEMORY_FLAGS,
   ...BODY_FLAGS,
   ...TLS_FLAGS,
+  ...PEERS_FLAGS,
   ...LOG_FLAGS,
   {
     name: "grpc-max-recv-msg-size",
@@ -326,7 +328,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "For several replicas: one leads and is ready, the others stand by with warm state.",
+    help: "For several replicas: one leads and is ready, the others stand by with warm state. With --peers all replicas are ready, and the leader only writes status.",
   },
   {
     name: "write-model-status",

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type MemoryPlan, memoryPlanOf } from "../../base/process/memory-plan.ts";
 import { deploymentName, type KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
+import { peersSettings } from "../../pool/peers/peers-settings.ts";
 import {
   type ResourceCounting,
   type ResourceFlags,
@@ -13,6 +14,7 @@ import { flagSettings } from "../common/flag-settings.ts";
 import { flagsHelp, flagsMarkdown } from "../common/flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
 import { loggingOf } from "../common/log-flags.ts";
+import { peersGiven } from "../common/peers-flags.ts";
 import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { modelServersOf } from "./model-server-flags.ts";
@@ -50,18 +52,20 @@ export function parseEppFlags(
   checkMetricsAuth(parsed, kubernetes !== undefined);
   if (!values.endpoints && !values["config-file"] && !values["config-text"] && kubernetes === undefined)
     throw missingEndpoints();
+  const poolName = poolNameOf(values, kubernetes, env);
   return {
     bindAddress: values["bind-address"].replace(/^\[(.*)\]$/, "$1"),
     grpcPort: values["grpc-port"],
     grpcHealthPort: values["grpc-health-port"],
     metricsPort: values["metrics-port"],
     scalerPort: values["scaler-port"] || undefined,
-    poolName: poolNameOf(values, kubernetes, env),
+    poolName,
     endpointsFile: values.endpoints || undefined,
     missingEndpoints: missingEndpoints(),
     objectives: values.objective,
     resources: kubernetes === undefined ? resourceSettings(flags) : undefined,
     kubernetes,
+    peers: peersSettings(peersGiven(parsed), env, kubernetes && `${kubernetes.namespace}/${poolName}`),
     configFile: values["config-file"] || undefined,
     configText: values["config-text"] || undefined,
     profile: parsed.explicit.has("profile") ? values.profile : undefined,

@@ -10,6 +10,7 @@ import type { ModelOptions } from "../../pool/resources/resolve.ts";
 /** Endpoints from a file and objects from a folder, without Kubernetes (api-resources 6A). */
 export class FilePool implements PoolSource {
   readonly hooks = [];
+  readonly cluster = "";
   readonly reviews = undefined;
   readonly #source: ModelSource;
   readonly #options: { readonly endpointsFile: string | undefined; readonly config: EffectiveConfig };

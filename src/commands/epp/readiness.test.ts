@@ -5,18 +5,18 @@ import { Readiness } from "./readiness.ts";
 const READY = {
   ...{ started: true, draining: false, synced: true, leader: undefined as boolean | undefined },
   ...{ plugin: undefined as string | undefined, protocol: undefined as string | undefined },
+  peers: undefined as { unready(): string | undefined } | undefined,
 };
 
 function readinessOf(facts: Partial<typeof READY>, log: Partial<Logger> = {}): Readiness {
-  const { started, draining, synced, leader, plugin, protocol } = { ...READY, ...facts };
+  const { started, draining, synced, leader, plugin, protocol, peers } = { ...READY, ...facts };
   const core = { unready: plugin, parserAgainst: (name: string) => (name === "http" ? "grpc-parser" : undefined) };
   const pool = { synced: () => synced, leader: () => leader, appProtocol: () => protocol };
-  return new Readiness(core as never, pool as never, { started, draining }, {
-    info() {},
-    error() {},
-    ...log,
-  } as Logger);
+  const logger = { info() {}, error() {}, ...log } as Logger;
+  return new Readiness(core as never, pool as never, { started, draining }, logger, peers);
 }
+
+const caughtUp = (because: string | undefined) => ({ unready: () => because });
 
 describe("readiness", () => {
   it.each([
@@ -29,6 +29,8 @@ describe("readiness", () => {
     [{ protocol: "http" }, "the parser grpc-parser cannot be used with the pool's appProtocol http"],
     [{ plugin: "a producer has no index", leader: false }, "a producer has no index"],
     [{ leader: false }, "another replica leads"],
+    [{ leader: false, peers: caughtUp(undefined) }, undefined],
+    [{ peers: caughtUp("the replica is still reading") }, "the replica is still reading"],
   ])("of %j: %s", (facts, because) => {
     expect(readinessOf(facts).unready()).toBe(because);
   });

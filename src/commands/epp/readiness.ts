@@ -2,6 +2,7 @@ import { type ProbeState, probeStatus, SERVING_STATUS } from "../../base/grpc/he
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import type { PoolSource } from "../../pool/controllers/pool-source.ts";
+import type { PeersReadiness } from "../../pool/peers/peers-readiness.ts";
 
 /** Whether clients may send requests to this process, and why not. */
 export class Readiness {
@@ -9,35 +10,41 @@ export class Readiness {
   readonly #pool: Pick<PoolSource, "synced" | "leader" | "appProtocol">;
   readonly #process: { readonly started: boolean; readonly draining: boolean };
   readonly #log: Logger;
+  readonly #peers: Pick<PeersReadiness, "unready"> | undefined;
   #loggedMisfit: string | undefined;
   #loggedPlugin: string | undefined;
 
-  /** @param process what the process knows of itself, at any time */
+  /**
+   * @param process what the process knows of itself, at any time
+   * @param peers given = all replicas share what they know, so all of them serve, and a leader only writes status
+   */
   constructor(
     core: Pick<InferenceCore, "unready" | "parserAgainst">,
     pool: Pick<PoolSource, "synced" | "leader" | "appProtocol">,
     process: { readonly started: boolean; readonly draining: boolean },
     log: Logger,
+    peers?: Pick<PeersReadiness, "unready">,
   ) {
     this.#core = core;
     this.#pool = pool;
     this.#process = process;
     this.#log = log;
+    this.#peers = peers;
   }
 
   /** The state for health probes. Logs each change of a parser or a plugin once (api-resources 3.6, R-35). */
   state(): ProbeState {
-    const [misfit, plugin] = [this.#misfit(), this.#core.unready];
+    const [misfit, plugin] = [this.#misfit(), this.#core.unready ?? this.#peers?.unready()];
     if (misfit !== this.#loggedMisfit && misfit !== undefined) this.#log.error({}, `not ready: ${misfit}`);
     if (plugin !== this.#loggedPlugin)
-      this.#log.info({}, plugin === undefined ? "all plugins are ready" : `not ready: ${plugin}`);
+      this.#log.info({}, plugin === undefined ? "all plugins and peers are ready" : `not ready: ${plugin}`);
     this.#loggedMisfit = misfit;
     this.#loggedPlugin = plugin;
     return {
       synced: this.#process.started && this.#pool.synced() && misfit === undefined,
       draining: this.#process.draining,
       pluginsReady: plugin === undefined,
-      leader: this.#pool.leader(),
+      leader: this.#peers === undefined ? this.#pool.leader() : undefined,
     };
   }
 
@@ -47,7 +54,7 @@ export class Readiness {
     if (probeStatus("readiness", state) === SERVING_STATUS.serving) return undefined;
     if (state.draining) return "the process is about to end";
     if (!state.synced) return this.#misfit() ?? "no InferencePool is known";
-    return state.pluginsReady ? "another replica leads" : this.#core.unready;
+    return state.pluginsReady ? "another replica leads" : (this.#core.unready ?? this.#peers?.unready());
   }
 
   /** Why the parser does not suit the servers of the pool; undefined when it does. */

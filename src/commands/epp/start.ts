@@ -29,6 +29,10 @@ import type { KubernetesPoolParts } from "../../pool/controllers/kubernetes-pool
 import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
 import type { PoolSource } from "../../pool/controllers/pool-source.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
+import { openPeers } from "../../pool/peers/open-peers.ts";
+import { showPeers } from "../../pool/peers/peers-metrics.ts";
+import { PeersReadiness } from "../../pool/peers/peers-readiness.ts";
+import type { PeersSettings } from "../../pool/peers/peers-settings.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
@@ -69,6 +73,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly objectives: readonly string[];
   /** Undefined = no API objects. */
   readonly resources: ResourceSettings | undefined;
+  /** With whom this picker shares what it knows; undefined = with nobody. */
+  readonly peers: PeersSettings | undefined;
   /** The source of endpoints when neither a flag nor the configuration names a file; undefined = none. */
   readonly kubernetes: KubernetesSettings | undefined;
   readonly tls: TlsSettings;
@@ -135,6 +141,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   const tls = await ServingTls.load(settings.tls, clock);
   const tracing = await startRequestTracing(settings.tracing, settings.env ?? {}, clock, log);
   const pool = await poolOf(settings, config, { clock, random, log, env });
+  const peers = settings.peers && (await openPeers(settings.peers, pool.cluster, { clock, random, log }));
   const core = new InferenceCore({
     clock,
     random,
@@ -156,11 +163,13 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     tracing,
     bodies: settings.bodies,
     indexBytes: settings.memory.index,
+    peers,
     ...settings.explain,
     log,
   });
   const state = { started: false, draining: false };
-  const readiness = new Readiness(core, pool, state, log);
+  const caughtUp = core.peers && new PeersReadiness(core.peers, clock);
+  const readiness = new Readiness(core, pool, state, log, caughtUp);
   const probed = (): ProbeState => readiness.state();
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
@@ -218,6 +227,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       }),
     );
     stops.push(showSaturation(core, settings.poolName));
+    if (peers !== undefined) stops.push(showPeers(core.registry, core.peers!, peers.transport, clock));
     stops.push(showExtProc(core, extProc, notices));
     stops.push(startMetrics(core, metrics));
     const read = async (text: string) => withSaturationEnvironment(await checkedConfig(settings, log, text), env, log);
@@ -226,7 +236,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await warmUp(clock, config, { play: rehearsal(settings.wire, clock) });
     limitYoungGeneration();
     const unready = (): string | undefined => readiness.unready();
-    const views = viewsOf(core, unready);
+    const views = viewsOf(core, { unready, peers });
     const { prometheus } = settings;
     const feed = coreFeed(core, {
       history: prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock),
@@ -287,7 +297,8 @@ async function scalerOf(
   if (scalerPort === undefined) return undefined;
   return startScaler({
     ...{ host: bindAddress, port: scalerPort, tls: tls.scaler, clock: core.clock, source: core },
-    leads: () => pool.leader() !== false,
+    // Replicas that share what they know serve all.
+    leads: () => core.peers !== undefined || pool.leader() !== false,
     onError: (error) => core.onError(error),
   });
 }

@@ -21,6 +21,7 @@ const EXPLAINED: Explanation = {
     picker: "max-score-picker",
     refusal: null,
     queued: null,
+    cache: null,
   },
   sentence:
     "Request r-1 went to default/server-1 (10.0.0.1:8000): 4.001 points against 4.000 of the next, default/server-2; all of the lead came from queue-scorer.",
@@ -70,6 +71,19 @@ profile prefill  default/p
 Before the filters, Sluice left out 2 more endpoints that are down.
 `);
     expect(Math.max(...text.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it("shows the requests of other replicas and how old that is, where replicas share their load", () => {
+    const [a, b] = EXPLAINED.candidates;
+    const candidates = [
+      { ...a!, peers: { inFlight: 2, ageMs: 31, unseen: 3 } },
+      { ...b!, peers: { inFlight: 0, ageMs: 0, unseen: 0.04 } },
+    ];
+    expect(explanationText({ ...EXPLAINED, candidates })).toContain(`
+   address        state  waiting  running    KV  in flight  of peers  said before  metrics age
+1  10.0.0.1:8000     up        0       12  33 %          3    2 +3.0        31 ms        42 ms
+2  10.0.0.2:8000  blind        ?        7     ?          0         0            -      * 6.2 s
+`);
   });
 
   it("marks the sentence and the pick where that can be shown", () => {

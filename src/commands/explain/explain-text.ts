@@ -68,12 +68,18 @@ function scoreTable({ candidates }: Explanation, strong: (text: string) => strin
 
 /** The load of each candidate at the time of the decision, and the age of its metrics. */
 function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: string) => string): string[] {
+  const shares = candidates.some(({ peers }) => peers !== undefined);
   const rows = columns([
-    ["   address", "state", "waiting", "running", "KV", "in flight", "metrics age"],
-    ...candidates.map(({ place, hostPort, state, waiting, running, kvUsage, inFlight, ageMs, stale }) => [
+    [
+      ...["   address", "state", "waiting", "running", "KV", "in flight"],
+      ...(shares ? ["of peers", "said before"] : []),
+      "metrics age",
+    ],
+    ...candidates.map(({ place, hostPort, state, waiting, running, kvUsage, inFlight, peers, ageMs, stale }) => [
       ...[`${place}  ${hostPort}`, state, whole(waiting), whole(running)],
       kvUsage === null ? "?" : percent(kvUsage),
       String(inFlight),
+      ...(shares ? ofPeers(peers) : []),
       `${stale ? "* " : ""}${ageMs === null ? "never read" : span(ageMs)}`,
     ]),
   ]);
@@ -81,6 +87,14 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
     ? wrapped("* stale: waiting, running and KV count as the worst known of the candidates")
     : [];
   return [...withPick(rows, strong), ...footnote];
+}
+
+/** The requests of peers, with those that they have probably sent since they said so; and how long ago that is. */
+function ofPeers(peers: ExplainedCandidate["peers"]): [string, string] {
+  if (peers === undefined) return ["0", "-"];
+  const { inFlight, ageMs, unseen } = peers;
+  const more = unseen < 0.05 ? "" : ` +${unseen.toFixed(1)}`;
+  return [`${inFlight}${more}`, inFlight === 0 ? "-" : span(ageMs)];
 }
 
 function withPick([head, pick, ...others]: readonly string[], strong: (text: string) => string): string[] {

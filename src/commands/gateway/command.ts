@@ -3,6 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
 import { LEARN_HELP, withBodyOptions, withExplainOptions, withMemoryOption } from "../common/exchange-flags.ts";
+import { withPeersOptions } from "../common/peers-flags.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
 import { withKeysOptions } from "./keys-options.ts";
@@ -78,7 +79,7 @@ export function gatewayCommand(): Command {
       "0s",
     );
   return withLogOptions(
-    withExplainOptions(withBodyOptions(withMemoryOption(withLimitsOptions(withKeysOptions(made))))),
+    withExplainOptions(withBodyOptions(withMemoryOption(withPeersOptions(withLimitsOptions(withKeysOptions(made)))))),
   ).action(async (flags: GatewayFlags, self: Command) => {
     const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
     // Loaded on use: `sluice sim` needs none of it.

@@ -12,6 +12,7 @@ import {
   type MemoryOptions,
   memoryLimitFrom,
 } from "../common/exchange-flags.ts";
+import type { PeersOptions } from "../common/peers-flags.ts";
 import { type ConnectionOptions, connectionsFrom } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom } from "./keys-options.ts";
 import { checkLimitsFlags, type LimitsOptions } from "./limits-options.ts";
@@ -24,6 +25,7 @@ export interface GatewayFlags
     MemoryOptions,
     KeysOptions,
     LimitsOptions,
+    PeersOptions,
     LogOptions,
     ConnectionOptions {
   readonly config?: string;
@@ -77,6 +79,11 @@ export async function givenSettings(
   take("drainTimeout", () => given.set("drain.timeout", durationOf(flags.drainTimeout, "--drain-timeout", 0)));
   take("admin", () => given.set("admin.address", parseListenAddress(flags.admin, "--admin")));
   take("scaler", () => given.set("scaler.address", parseListenAddress(flags.scaler!, "--scaler")));
+  take("peers", () => given.set("peers.redis", flags.peers));
+  take("peersName", () => given.set("peers.name", flags.peersName));
+  take("peersCa", () => given.set("peers.ca", flags.peersCa));
+  take("peersCert", () => given.set("peers.certificate", flags.peersCert));
+  take("peersKey", () => given.set("peers.key", flags.peersKey));
   take("prometheus", () => given.set("admin.prometheus", flags.prometheus));
   take("debugOpen", () => given.set("admin.open", flags.debugOpen));
   if (isGiven("configFile") || isGiven("profile")) {

@@ -18,6 +18,9 @@ interface Flags extends SimulateShape {
   readonly scrapeInterval?: string;
   readonly metricsLag?: string;
   readonly bytesPerToken?: string;
+  readonly pickers?: string;
+  readonly peerDelay?: string;
+  readonly peerLoss?: string;
   readonly quick: boolean;
   readonly replay?: readonly string[];
   readonly profile?: string;
@@ -51,6 +54,9 @@ const NOT_FOR_REPLAY: readonly string[] = [
   "metricsLag",
   "bytesPerToken",
   "quick",
+  "pickers",
+  "peerDelay",
+  "peerLoss",
 ];
 const NOT_FOR_TRACE: readonly string[] = ["rate", "duration", "cold", "quick"];
 const TRACE_ONLY: readonly string[] = ["speed", "window", "maxModelLen"];
@@ -86,6 +92,15 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
     .option("--metrics-lag <time>", "age of the metrics when they arrive (default: the workload's, mostly 0)")
     .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
+    .option(
+      "--pickers <number>",
+      "replicas of the picker in front of the servers, 1 to 64; each gets requests in turn, and a policy without a scheduler has one (default: 1)",
+    )
+    .option(
+      "--peer-delay <time>",
+      "with --pickers: how long a message of one picker needs to the others, or off: they share nothing (default: 20ms)",
+    )
+    .option("--peer-loss <share>", "with --pickers: share of the messages that a picker does not get (default: 0)")
     .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
     .option("--html <file>", "write a report with plots, too")
     .option("--json", "the results as one JSON object on stdout instead of tables", false)

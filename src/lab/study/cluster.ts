@@ -16,6 +16,8 @@ import { Scheduler } from "../../picker/scheduling/scheduler.ts";
 import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import { Peers } from "../../pool/peers/peers.ts";
+import type { PeerTransport } from "../../pool/peers/transport.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
 import { ExactKnowledge } from "./exact-knowledge.ts";
@@ -38,6 +40,8 @@ export interface SimClusterOptions {
   readonly roles?: readonly string[] | undefined;
   /** Milliseconds from now until the pool has its servers; default 0. */
   readonly serversAfterMs?: number | undefined;
+  /** The way to the other pickers of the same servers; absent = it shares nothing. */
+  readonly peers?: PeerTransport | undefined;
   readonly clock: Clock;
   readonly random: SeededRandom;
 }
@@ -63,6 +67,7 @@ export class SimCluster {
   /** Undefined: the configuration does not hear of caches. */
   readonly #exact: ExactKnowledge | undefined;
   readonly #bytesPerToken = new BytesPerToken();
+  readonly #peers: Peers | undefined;
   /** The priorities that requests have had. */
   readonly #priorities = new Set<number>();
 
@@ -73,7 +78,9 @@ export class SimCluster {
     const config = this.#exact?.within(given) ?? given;
     this.#endpoints = new EndpointRegistry({ clock, random });
     if (serversAfterMs === 0) this.#addServers();
-    this.#instances = instancesOf(config, { clock, random, log: silentLogger });
+    this.#peers = this.#peersOf(options);
+    const sharedPrefixes = this.#peers?.prefixes;
+    this.#instances = instancesOf(config, { clock, random, log: silentLogger, sharedPrefixes });
     try {
       this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
       const detector = this.#instances.make(config.detector);
@@ -87,6 +94,17 @@ export class SimCluster {
       this.close();
       throw error;
     }
+  }
+
+  #peersOf({ peers: transport, clock, random }: SimClusterOptions): Peers | undefined {
+    if (transport === undefined) return undefined;
+    const peers = new Peers({
+      ...{ clock, random, log: silentLogger, registry: this.#endpoints, bytesPerToken: this.#bytesPerToken },
+      ...{ transport, identity: { cluster: "simulation", secret: "" } },
+      onLoad: () => this.#flowControl?.changed(),
+    });
+    peers.start();
+    return peers;
   }
 
   #addServers(): void {
@@ -114,6 +132,7 @@ export class SimCluster {
   close(): void {
     this.#flowControl?.close();
     this.#instances.close();
+    void this.#peers?.close();
   }
 
   /**
@@ -204,6 +223,7 @@ export class SimCluster {
     listener.placed?.(server, queued?.wait.waitedMs);
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
+      result.listener?.answered();
       for (const side of sides) side.release();
       this.#flowControl?.changed();
     };
@@ -217,9 +237,10 @@ export class SimCluster {
         listener.finished(work);
       },
     };
-    const ended = (): void => {
+    const ended = (sequence?: Sequence): void => {
       ticket.release();
       for (const side of sides) side.release();
+      result.listener?.ended(sequence && { promptTokens: tokens, cachedTokens: sequence.cachedTokens });
       const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
     };
@@ -237,7 +258,7 @@ export class SimCluster {
     stages: readonly number[],
     spec: SequenceSpec,
     listener: SimListener,
-    { first, ended }: { readonly first: () => void; readonly ended: () => void },
+    { first, ended }: { readonly first: () => void; readonly ended: (sequence?: Sequence) => void },
   ): () => void {
     const { engines } = this.#options;
     const last = engines[stages.at(-1)!]!;
@@ -260,7 +281,7 @@ export class SimCluster {
           handedOver,
           () => {},
           () => {},
-          ended,
+          () => ended(),
         ),
       );
       if (sequence.state === "waiting" || sequence.state === "running") abort = () => engine.abort(sequence);
@@ -358,8 +379,8 @@ function workOf({ startedAt, promptTokens, cachedTokens, produced }: Sequence): 
 function sequenceListener(
   listener: SimListener,
   first: () => void,
-  ended: () => void,
-  failed: () => void = ended,
+  ended: (sequence?: Sequence) => void,
+  failed: () => void = () => ended(),
 ): SequenceListener {
   let started = false;
   return {
@@ -372,7 +393,7 @@ function sequenceListener(
       listener.produced?.(count);
     },
     onFinish(sequence) {
-      ended();
+      ended(sequence);
       listener.finished(workOf(sequence));
     },
     onReject() {

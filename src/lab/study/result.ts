@@ -1,5 +1,6 @@
 import { listed } from "../../base/document/words.ts";
 import type { WarmUp } from "../simulator/workloads/workload.ts";
+import type { SimPickers } from "./picker-flags.ts";
 
 /** Milliseconds, or the unit in the name; NaN without values. */
 export interface Quantiles {
@@ -148,6 +149,8 @@ export interface StudiedWorkload {
   readonly warmUp: WarmUp | undefined;
   readonly scrapeIntervalMs: number;
   readonly metricsLagMs: number;
+  /** Absent = one picker. */
+  readonly pickers?: SimPickers | undefined;
 }
 
 export interface StudiedPolicy {

@@ -10,8 +10,10 @@ import type { EngineCounters, ModelEngine } from "../simulator/model-engine.ts";
 import type { SequenceSpec } from "../simulator/sequence.ts";
 import { stretched } from "../simulator/workloads/prompt-text.ts";
 import { BYTES_PER_TOKEN, type Workload, type WorkloadRequest } from "../simulator/workloads/workload.ts";
-import { BareCluster, SimCluster, type SimListener } from "./cluster.ts";
+import { BareCluster, type SimListener } from "./cluster.ts";
 import { Loads, Measure } from "./measure.ts";
+import type { SimPickers } from "./picker-flags.ts";
+import { PickerReplicas } from "./pickers.ts";
 import type { Rule } from "./policies.ts";
 import type { RunResult, ServerResult } from "./result.ts";
 
@@ -41,6 +43,13 @@ export interface RunOptions {
   readonly prefillShare?: number | undefined;
   /** Bytes of a prompt token on the wire, 1 to 16; default 4. The engines compute the same tokens with any value. */
   readonly bytesPerToken?: number | undefined;
+  /**
+   * Milliseconds between two restarts, the first so long after the warm-up: one server after the other loses its cache. Absent =
+   * there are none.
+   */
+  readonly restartEveryMs?: number | undefined;
+  /** The pickers in front of the servers; absent = one. A rule has one. */
+  readonly pickers?: SimPickers | undefined;
   /** Whether to keep loads for plots; default false. */
   readonly samples?: boolean | undefined;
   /** Called with the server of each admitted request, in the order of arrival. */
@@ -67,7 +76,7 @@ export class Run {
   /** For each server: counted requests that ended there. */
   readonly #finished: number[];
   #before: readonly EngineCounters[];
-  #cluster: SimCluster | undefined;
+  #cluster: PickerReplicas | undefined;
   #open = 0;
   #number = 0;
 
@@ -86,6 +95,10 @@ export class Run {
       clock.after(warmUpMs, () => {
         this.#before = counted();
       });
+    const { restartEveryMs } = options;
+    if (restartEveryMs !== undefined)
+      for (const [i, server] of this.#engines.entries())
+        clock.after(warmUpMs + restartEveryMs * (i + 1), () => server.loseCache?.());
     this.#measure = new Measure(() => clock.now(), warmUpMs, this.#end);
     this.#loads = new Loads(this.#engines, clock, options.samples ?? false);
     if ("rule" in decides) {
@@ -97,7 +110,8 @@ export class Run {
       const { config } = decides;
       const roles = prefillShare === undefined ? undefined : rolesOf(servers, prefillShare);
       const parts = { engines: this.#engines, clock, random: chance(2), metrics, scrapeIntervalMs, metricsLagMs };
-      const cluster = new SimCluster({ ...parts, config, roles, serversAfterMs: serversAtMs });
+      const pickers = options.pickers ?? { count: 1, sharing: undefined };
+      const cluster = new PickerReplicas({ ...parts, config, roles, serversAfterMs: serversAtMs }, pickers);
       this.#cluster = cluster;
       cluster.scrape(() => this.#isOpen());
       this.#submit = (request, spec, listener) =>

@@ -5,6 +5,7 @@ import type { EnginePreset } from "../simulator/batching/config.ts";
 import type { WorkloadDefinition } from "../simulator/workloads/workload.ts";
 import { SCRAPE_INTERVAL as USUAL_SCRAPE_INTERVAL } from "./cluster.ts";
 import { named, rateFlag, separate, type TimeRange, timeFlag, wholeFlag } from "./flag-values.ts";
+import { type PickerFlags, pickersOf } from "./picker-flags.ts";
 import type { Policy } from "./policies.ts";
 import { expectedRequests, type StudyPlan } from "./study.ts";
 
@@ -18,7 +19,7 @@ export interface SimulateCatalogue {
 }
 
 /** The flags of the command line, as text. */
-export interface SimulateFlags {
+export interface SimulateFlags extends PickerFlags {
   readonly policy?: readonly string[] | undefined;
   readonly configFile?: readonly string[] | undefined;
   readonly allowExperimentalPlugins?: boolean | undefined;
@@ -90,6 +91,7 @@ export function simulateSettings(
   const scrapeIntervalMs = timeFlag(flags.scrapeInterval, "--scrape-interval", SCRAPE_INTERVAL);
   const metricsLagMs = timeFlag(flags.metricsLag, "--metrics-lag", METRICS_LAG);
   const bytesPerToken = flags.bytesPerToken === undefined ? undefined : bytesPerTokenOf(flags.bytesPerToken);
+  const pickers = pickersOf(flags);
   const servers = flags.servers === undefined ? undefined : wholeFlag(flags.servers, "--servers", 1, MAX_SERVERS);
   const count = flags.seeds === undefined ? undefined : wholeFlag(flags.seeds, "--seeds", 1, MAX_SEEDS);
   const seeds = count ?? (flags.quick ? 1 : DEFAULT_SEEDS);
@@ -104,6 +106,7 @@ export function simulateSettings(
       scrapeIntervalMs: scrapeIntervalMs ?? definition.scrapeIntervalMs ?? USUAL_SCRAPE_INTERVAL,
       metricsLagMs: metricsLagMs ?? definition.metricsLagMs ?? 0,
       ...(bytesPerToken === undefined ? {} : { bytesPerToken }),
+      ...(pickers === undefined ? {} : { pickers }),
     })),
     policies,
     seeds: Array.from({ length: seeds }, (_, i) => first + i),

@@ -1,6 +1,7 @@
 import { counted, grouped, listed } from "../../base/document/words.ts";
 import { figureText, NO_FIGURE, wrapped } from "./figure-text.ts";
 import { flowBlocks, kindBlocks, medians } from "./group-tables.ts";
+import { pickersText } from "./picker-flags.ts";
 import { timeText } from "./progress.ts";
 import {
   anyFlowControl,
@@ -98,7 +99,7 @@ function topRate(runs: readonly RunResult[], policies: readonly string[]): numbe
 }
 
 function settingText({ seeds }: Study, workload: StudiedWorkload): string {
-  const { rates, rateUnit, servers, preset, durationMs, warmUp, scrapeIntervalMs, metricsLagMs } = workload;
+  const { rates, rateUnit, servers, preset, durationMs, warmUp, scrapeIntervalMs, metricsLagMs, pickers } = workload;
   const [first, last] = [seeds[0]!, seeds.at(-1)!];
   return [
     `${counted(servers, "server")} of ${preset}`,
@@ -109,6 +110,7 @@ function settingText({ seeds }: Study, workload: StudiedWorkload): string {
           `warm-up before: ${short(warmUp.durationMs / 1000)} s at ${short(warmUp.rate)} ${rateUnit}${warmUp.restMs ? `, then ${short(warmUp.restMs / 1000)} s until its answers end` : ""}`,
         ]),
     `metrics read every ${duration(scrapeIntervalMs)}${metricsLagMs === 0 ? "" : `, ${duration(metricsLagMs)} old`}`,
+    ...(pickers === undefined ? [] : [pickersText(pickers)]),
     seeds.length === 1 ? `seed ${first}` : `seeds ${first} to ${last}`,
   ].join("; ");
 }

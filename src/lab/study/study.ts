@@ -10,6 +10,7 @@ import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
 import type { EnginePreset } from "../simulator/batching/config.ts";
 import { leadMs, type WorkloadDefinition } from "../simulator/workloads/workload.ts";
+import type { SimPickers } from "./picker-flags.ts";
 import type { Policy } from "./policies.ts";
 import type { RunResult, Study } from "./result.ts";
 import { type Decides, play, Run, type RunOptions } from "./run.ts";
@@ -26,6 +27,10 @@ interface PlannedWorkload {
   readonly metricsLagMs: number;
   /** Bytes of a token's text, 1 to 16; absent = 4. */
   readonly bytesPerToken?: number | undefined;
+  /** As of `RunOptions`. */
+  readonly restartEveryMs?: number | undefined;
+  /** Absent = one. */
+  readonly pickers?: SimPickers | undefined;
 }
 
 export interface StudyPlan {
@@ -195,7 +200,7 @@ async function played(
 
 /** The options of a planned workload, without the policy. */
 export function runOptions(workload: PlannedWorkload, rate: number, seed: number): Omit<RunOptions, "decides"> {
-  const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs, bytesPerToken } = workload;
+  const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs, bytesPerToken, pickers } = workload;
   const config = {
     ...preset.config,
     ...(definition.loraSlots === undefined ? {} : { maxLoras: definition.loraSlots }),
@@ -205,7 +210,7 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
     workload: definition.make({ rate, durationMs, servers, warmUp }),
     engine: (_, parts) => new BatchingEngine({ config, ...parts }),
     ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
-    ...{ serversAtMs, prefillShare },
+    ...{ serversAtMs, prefillShare, pickers, restartEveryMs: workload.restartEveryMs },
   };
 }
 

@@ -24,7 +24,7 @@ export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold",
  * is refused.
  */
 function notYet() {
-  const error = "is not supported yet: replicas share no state; remove it";
+  const error = "is not supported: replicas share through the store of --peers; remove it";
   return z.unknown().refine(isNothing, { error }).optional();
 }
 

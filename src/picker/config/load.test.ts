@@ -99,8 +99,8 @@ schedulingProfiles:
         `${v1}dataLayer:\n  discovery: {peers: {pluginRef: p}}\n  crossReplica: {syncInterval: 1s}\nrequestHandler: {propagatePriority: true}\n`,
       ),
     ).toEqual([
-      "c.yaml:4:15: dataLayer.discovery.peers: is not supported yet: replicas share no state; remove it",
-      "c.yaml:5:3: dataLayer.crossReplica: is not supported yet: replicas share no state; remove it",
+      "c.yaml:4:15: dataLayer.discovery.peers: is not supported: replicas share through the store of --peers; remove it",
+      "c.yaml:5:3: dataLayer.crossReplica: is not supported: replicas share through the store of --peers; remove it",
       "c.yaml:6:18: requestHandler.propagatePriority: is not supported yet: model servers do not receive the priority of a request; remove it",
     ]);
   });

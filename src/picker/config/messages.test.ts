@@ -268,7 +268,7 @@ flowControl:
     [
       "sharing between replicas",
       `${HEAD}dataLayer: {peerDiscovery: {pluginRef: x}}\n`,
-      `${ONE}c.yaml:3:13: dataLayer.peerDiscovery: is not supported yet: replicas share no state; remove it`,
+      `${ONE}c.yaml:3:13: dataLayer.peerDiscovery: is not supported: replicas share through the store of --peers; remove it`,
     ],
     [
       "a module without a name",

@@ -7,6 +7,8 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { CadenceOptions } from "../../pool/endpoints/cadence.ts";
 import type { EndpointDialects, MetricsPage } from "../../pool/endpoints/scraper.ts";
+import type { PeerIdentity } from "../../pool/peers/peers.ts";
+import type { PeerTransport } from "../../pool/peers/transport.ts";
 import type { ModelOptions } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { BudgetSettings } from "../exchange/byte-budget.ts";
@@ -19,6 +21,12 @@ export interface ExplainSettings {
   readonly decisionHeader: boolean;
   /** One decision in this many gets a full record, 0 = only those that are asked for; default 256. */
   readonly fullRecordsEvery: number;
+}
+
+/** The way to the other replicas of this picker. The core starts the transport and closes it. */
+export interface PeerOptions {
+  readonly identity: PeerIdentity;
+  readonly transport: PeerTransport;
 }
 
 export interface CoreOptions extends Partial<ExplainSettings> {
@@ -70,5 +78,7 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly parity?: Parity | undefined;
   /** Whether producers may prepare, for example ask other servers; default true. */
   readonly prepares?: boolean;
+  /** Absent = this process shares nothing. */
+  readonly peers?: PeerOptions | undefined;
   readonly log: Logger;
 }

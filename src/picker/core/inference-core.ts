@@ -15,9 +15,11 @@ import { EndpointLog } from "../../pool/endpoints/endpoint-log.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { ScrapeClient } from "../../pool/endpoints/scrape-client.ts";
 import { EndpointsView } from "../../pool/endpoints/view.ts";
+import { Peers } from "../../pool/peers/peers.ts";
 import { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { ByteBudget } from "../exchange/byte-budget.ts";
+import { CacheReports } from "../exchange/cache-reports.ts";
 import { RequestDecider } from "../exchange/decide.ts";
 import { InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
@@ -66,6 +68,8 @@ export class InferenceCore {
   readonly models: ModelResolver;
   /** The bytes per token of each model, learned from answers; undefined where 4 bytes count as one token. */
   readonly bytesPerToken: BytesPerToken | undefined;
+  /** What the other replicas of this picker know; undefined where none share it. */
+  readonly peers: Peers | undefined;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
@@ -110,6 +114,13 @@ export class InferenceCore {
           "too many endpoints: this one is left out",
         ),
     });
+    this.peers =
+      options.peers &&
+      new Peers({
+        ...{ clock, random, log, registry: this.endpoints, bytesPerToken: this.bytesPerToken },
+        ...options.peers,
+        onLoad: () => this.#queues.changed(),
+      });
     watchPool(this.endpoints, this.watch.endpoints, this.watch.events, clock);
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness, options.serverTls);
     this.#queueing = new ModelQueueing(this.models, log);
@@ -198,6 +209,7 @@ export class InferenceCore {
       quotas: options.quotas,
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,
+      cacheReports: new CacheReports(this.metrics, names),
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
       refusesEmptyBodies: options.refusesEmptyBodies ?? false,
       decisionHeader: options.decisionHeader ?? false,
@@ -212,9 +224,10 @@ export class InferenceCore {
     };
   }
 
-  /** Begins to scrape. */
+  /** Begins to scrape, and to share with peers. */
   start(): void {
     this.#collector.start();
+    this.peers?.start();
   }
 
   /** Tells plugins of endpoints from now on: only then may they connect to them. Call it once. */
@@ -228,12 +241,12 @@ export class InferenceCore {
     for (const endpoint of this.endpoints.list()) this.#scheduler.endpointAdded(endpoint);
   }
 
-  /** Ends the scraping and closes the plugins. Call it when no request runs any more. */
+  /** Ends the scraping and the sharing, and closes the plugins. Call it when no request runs any more. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#endpointLog.close();
     this.refuseQueued();
-    await this.#collector.close();
+    await Promise.all([this.#collector.close(), this.peers?.close()]);
     this.#inForce.instances.close();
   }
 
@@ -275,10 +288,10 @@ export class InferenceCore {
     return this.#queues.backlog;
   }
 
-  /** Requests that have left flow control and have not ended, on endpoints that the pool still has. */
+  /** Requests of this process that have left flow control and have not ended, on endpoints that the pool still has. */
   get inFlight(): number {
     let sum = this.#queues.undecided;
-    for (const endpoint of this.endpoints.list()) sum += endpoint.inFlight.requests;
+    for (const endpoint of this.endpoints.list()) sum += endpoint.own.requests;
     return sum;
   }
 
@@ -372,7 +385,11 @@ export class InferenceCore {
   /** @param previous plugins that may keep their state */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
     const { clock, random, log, indexBytes, hooks: ownHooks = [] } = this.#options;
-    const parts = { clock, random, log, indexBytes, previous, ownHooks, failures: this.#log, calls: this.#calls };
+    const sharedPrefixes = this.peers?.prefixes;
+    const parts = {
+      ...{ clock, random, log, indexBytes, previous, ownHooks, failures: this.#log, calls: this.#calls },
+      sharedPrefixes,
+    };
     // The warm-up prepares nothing, so it starts no threads.
     const made = makeInForce(
       config,

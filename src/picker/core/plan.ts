@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { PluginInstances } from "../../base/plugin/instances.ts";
+import type { SharedPrefixes } from "../../base/plugin/shared-prefixes.ts";
 import type { StartTokenizers } from "../../base/plugin/tokenizers.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
@@ -18,6 +19,8 @@ export interface InstancesParts {
   readonly indexBytes?: number | undefined;
   /** Starts tokenizers in threads; absent where plugins get none. */
   readonly startTokenizers?: StartTokenizers | undefined;
+  /** Absent where no replicas share what they know. */
+  readonly sharedPrefixes?: SharedPrefixes | undefined;
 }
 
 /** Returns a container for the plugins of a configuration. */

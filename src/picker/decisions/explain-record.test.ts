@@ -60,6 +60,7 @@ const RECORD: DecisionRecord = {
     {
       ...{ id: "default/a", hostPort: "[::1]:8000", total: -0, scores: [0], waiting: Number.NaN, running: 1 },
       ...{ kvUsage: 0.5, inFlight: 1, ageMs: Number.POSITIVE_INFINITY, stale: true, state: "blind" },
+      peers: { inFlight: 1, ageMs: 20.5, unseen: 0.25 },
     },
   ],
   others: [{ profile: "prefill", id: "default/p" }],
@@ -69,6 +70,7 @@ const RECORD: DecisionRecord = {
     ...{ band: -1, fairnessId: "a", behind: 3, waitedMs: 12.5 },
     ...{ saturation: Number.NaN, ceiling: Number.POSITIVE_INFINITY },
   },
+  cache: { predicted: 4096, events: Number.NaN, reported: 4080, prompt: 5120 },
   full: FULL,
 };
 

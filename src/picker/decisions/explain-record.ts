@@ -182,6 +182,7 @@ const recordSchema = z
         running: number,
         kvUsage: number,
         inFlight: number,
+        peers: z.object({ inFlight: number, ageMs: number, unseen: number }).optional(),
         ageMs: number,
         stale: z.boolean(),
         state: z.string(),
@@ -201,6 +202,9 @@ const recordSchema = z
         ceiling: number,
       })
       .optional(),
+    // Records of earlier releases lack this field.
+    cache: z.object({ predicted: number, events: number, reported: number, prompt: number }).optional(),
+    peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })
   .transform((record) => ({
@@ -208,5 +212,6 @@ const recordSchema = z
     refusal: record.refusal,
     served: record.served,
     queued: record.queued,
+    cache: record.cache,
     full: record.full,
   }));

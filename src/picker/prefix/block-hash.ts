@@ -54,6 +54,18 @@ export class BlockHashes {
     return copy;
   }
 
+  /** Adds a block; `reset` has made the room. */
+  push(low: number, high: number): void {
+    this.low[this.count] = low;
+    this.high[this.count++] = high;
+  }
+
+  /** Turns the order of the blocks round. */
+  reverse(): void {
+    this.low.subarray(0, this.count).reverse();
+    this.high.subarray(0, this.count).reverse();
+  }
+
   /** The same in a form that costs little to make: nearly every request makes one, and few use it. */
   packed(): PackedHashes {
     const { low, high, count, ends, prompts } = this;
@@ -100,7 +112,8 @@ export class BlockHashes {
  *
  * The function is our own (docs/adr/0004-prefix-hash.md): four 32-bit lanes that take 16 bytes a round. A round is a bijection
  * of the state and, for a given state, of the words. So two texts that differ in only one round cannot give the same state.
- * Hashes never leave the process and differ between processes.
+ * Hashes never leave the process and differ between processes, unless replicas share what they know. Then all replicas of a picker
+ * have the same secret keys.
  */
 export class BlockHasher {
   readonly #key0: number;

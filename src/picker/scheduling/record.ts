@@ -17,6 +17,8 @@ const KEPT_CHARACTERS = 256;
 const STATES: readonly EndpointState[] = ["up", "blind", "down"];
 /** Numbers per candidate before its scores: total, waiting, running, KV usage, in flight, age, freshness, state. */
 const FIXED = 8;
+/** More where replicas share their load: requests of peers, the age of what they said, and what they had sent since. */
+const OF_PEERS = 3;
 
 /** One decision, while its columns are still valid. */
 export interface DecidedNow {
@@ -45,6 +47,7 @@ export interface DecidedNow {
   readonly others: DecisionRecord["others"];
   readonly refusal: Rejection | undefined;
   readonly full: FullRecord | undefined;
+  readonly cache: DecisionRecord["cache"];
 }
 
 /**
@@ -75,13 +78,16 @@ export class CompactRecord implements DecisionRecord {
   readonly refusal: DecisionRecord["refusal"];
   served: DecisionRecord["served"] = undefined;
   queued: DecisionRecord["queued"] = undefined;
+  cache: DecisionRecord["cache"];
   /** Removed earlier than the rest of the record, because only few records are full. */
   full: FullRecord | undefined;
+  peerBlocks: number | undefined = undefined;
   readonly #listed: readonly Endpoint[];
   readonly #numbers: NumberRing;
   /** The numbers of this record: position of the first, and how many there are. */
   readonly #from: number;
   readonly #count: number;
+  readonly #sharesLoad: boolean;
 
   /** @param numbers receives the numbers of the record */
   constructor(decided: DecidedNow, numbers: NumberRing) {
@@ -108,10 +114,12 @@ export class CompactRecord implements DecisionRecord {
     this.others = decided.others;
     this.refusal = refusal && { reason: refusal.reason, detail: shortened(refusal.detail) };
     this.full = decided.full;
+    this.cache = decided.cache;
     this.#listed = listed;
     this.#numbers = numbers;
     this.#from = numbers.next;
-    if (run !== undefined) addNumbers(numbers, run, listed, decided.now);
+    this.#sharesLoad = listed.length > 0 && listed[0]!.peers !== undefined;
+    if (run !== undefined) addNumbers(numbers, run, listed, decided.now, this.#sharesLoad);
     this.#count = numbers.next - this.#from;
   }
 
@@ -121,7 +129,8 @@ export class CompactRecord implements DecisionRecord {
   }
 
   get top(): readonly RecordedCandidate[] {
-    const stride = FIXED + this.scorers.length;
+    const fixed = this.#sharesLoad ? FIXED + OF_PEERS : FIXED;
+    const stride = fixed + this.scorers.length;
     const numbers = this.#numbers.read(this.#from, this.#count);
     if (numbers === undefined) return [];
     return this.#listed.map(({ id, hostPort }, place) => {
@@ -131,11 +140,12 @@ export class CompactRecord implements DecisionRecord {
         id,
         hostPort,
         total: total!,
-        scores: numbers.slice(start + FIXED, start + stride),
+        scores: numbers.slice(start + fixed, start + stride),
         waiting: waiting!,
         running: running!,
         kvUsage: kvUsage!,
         inFlight: inFlight!,
+        ...(this.#sharesLoad ? { peers: peersIn(numbers, start + FIXED) } : undefined),
         ageMs: ageMs!,
         stale: fresh === 0,
         state: STATES[state!]!,
@@ -154,7 +164,7 @@ export class CompactRecord implements DecisionRecord {
    */
   get estimatedBytes(): number {
     return (
-      400 +
+      450 +
       2 * (this.requestId.length + this.model.length + this.targetModel.length) +
       (this.refusal === undefined ? 0 : 64 + 2 * this.refusal.detail.length) +
       FILTER_BYTES * this.filters.length +
@@ -180,8 +190,9 @@ function addNumbers(
   { columns, order, totals, scores }: ProfileRun,
   listed: readonly Endpoint[],
   now: number,
+  sharesLoad: boolean,
 ): void {
-  numbers.reserve(listed.length * (FIXED + scores.length));
+  numbers.reserve(listed.length * (FIXED + OF_PEERS + scores.length));
   for (let place = 0; place < listed.length; place++) {
     const i = order[place]!;
     const endpoint = listed[place]!;
@@ -194,8 +205,17 @@ function addNumbers(
     numbers.push(now - endpoint.metrics.scrapedAt);
     numbers.push(columns.fresh[i]!);
     numbers.push(STATES.indexOf(endpoint.state));
+    if (sharesLoad) {
+      numbers.push(endpoint.peers?.requests ?? 0);
+      numbers.push(endpoint.peers?.ageMs(now) ?? 0);
+      numbers.push(endpoint.peers?.unseen(now).requests ?? 0);
+    }
     for (let s = 0; s < scores.length; s++) numbers.push(scores[s]![i]!);
   }
+}
+
+function peersIn(numbers: readonly number[], at: number): RecordedCandidate["peers"] {
+  return { inFlight: numbers[at]!, ageMs: numbers[at + 1]!, unseen: numbers[at + 2]! };
 }
 
 const scorersOf = new WeakMap<Profile, readonly RecordedScorer[]>();

@@ -17,7 +17,7 @@ import type { SchedulerHooks } from "./plugin-calls.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/load/load-scorers.ts";
 import { maxScorePicker } from "./plugins/pickers.ts";
-import { prefixIndexSizes } from "./plugins/prefix/approx-prefix-cache-producer.ts";
+import { prefixIndexes } from "./plugins/prefix/approx-prefix-cache-producer.ts";
 import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -104,7 +104,7 @@ describe("default profile", () => {
       expect(routed(scheduler, requestOf("y".repeat(3000)), pool).endpoints[0]).toBe(first.endpoints[0]);
     expect(first.uncachedTokens).toBe(768);
     expect(routed(scheduler, requestOf("y".repeat(3000)), pool).uncachedTokens).toBe(0);
-    expect(prefixIndexSizes(scheduler.plan)).toEqual([
+    expect(prefixIndexes(scheduler.plan)).toMatchObject([
       { name: "approx-prefix-cache-producer", type: "approx-prefix-cache-producer", size: 12 },
     ]);
     scheduler.endpointRemoved(first.endpoints[0]!);
@@ -349,6 +349,23 @@ describe("the reports of a scheduler", () => {
     ]);
   });
 
+  it("records the part of other replicas, where they share their load, and how old it is", () => {
+    const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
+    const peers = (requests: number, ageMs: number) => ({
+      ...{ requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }) },
+    });
+    const pool = [
+      endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),
+      endpointOf(1, { metrics: { waiting: 5 }, inFlight: { requests: 1, tokens: 9 }, peers: peers(0, 0) }),
+    ];
+    const { record } = routed(scheduler, requestOf("x"), pool);
+    expect(record.top).toMatchObject([
+      { inFlight: 4, peers: { inFlight: 3, ageMs: 15, unseen: 0.5 }, scores: [1, 0], state: "up" },
+      { inFlight: 1, peers: { inFlight: 0, ageMs: 0, unseen: 0.5 }, scores: [0, 0] },
+    ]);
+    expect(record.peerBlocks).toBeUndefined();
+  });
+
   it("records what it saw, without a byte of the prompt", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const request = requestOf("the secret prompt", { id: "r-7", model: "alias", targetModel: "real", priority: -1 });
@@ -377,6 +394,7 @@ describe("the reports of a scheduler", () => {
       excludedDown: 0,
       filters: [],
       failed: [],
+      cache: { predicted: 0, events: null, reported: null, prompt: null },
       others: [],
       scorers: [
         { name: "queue-scorer", weight: 1 },

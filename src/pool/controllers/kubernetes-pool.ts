@@ -20,6 +20,7 @@ import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { ObjectMeta } from "../resources/objects.ts";
 import type { ModelOptions } from "../resources/resolve.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
+import { clusterMark } from "./cluster-mark.ts";
 import { ClusterState, type FollowedKind } from "./cluster-state.ts";
 import { MODEL_TYPE } from "./kinds.ts";
 import { deploymentName, type KubernetesSettings } from "./kubernetes-settings.ts";
@@ -45,6 +46,7 @@ export class KubernetesPool implements PoolSource {
   readonly models: ModelOptions;
   readonly hooks: readonly OwnHook[];
   readonly reviews: AccessReview | undefined;
+  readonly cluster: string;
   readonly #api: ApiClient;
   readonly #parts: KubernetesPoolParts;
   readonly #store: ResourceStore;
@@ -69,15 +71,20 @@ export class KubernetesPool implements PoolSource {
         "no Kubernetes here: run it in a pod, or name a file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
       );
     log.info({ server: access.server, namespace: settings.namespace }, "endpoints come from Kubernetes");
-    return new KubernetesPool(new HttpApiClient({ ...access, clock, log }), parts);
+    const api = new HttpApiClient({ ...access, clock, log });
+    return new KubernetesPool(api, parts, clusterMark(access.credentials.ca));
   }
 
-  /** @throws SluiceError LABEL_SELECTOR, FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT */
-  constructor(api: ApiClient, parts: KubernetesPoolParts) {
+  /**
+   * @param cluster marks the cluster; "" = unknown
+   * @throws SluiceError LABEL_SELECTOR, FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT
+   */
+  constructor(api: ApiClient, parts: KubernetesPoolParts, cluster = "") {
     const { settings, clock, random, env, log, objectives } = parts;
     const { members, namespace, metricsAuth, matching, standardShedAt, legacyCriticality } = settings;
     this.#api = api;
     this.#parts = parts;
+    this.cluster = cluster;
     // A namespace may hold thousands of objects with the same mistake.
     const notices = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 });
     this.#store = new ResourceStore({

@@ -17,6 +17,8 @@ export interface FollowingCore {
 export interface PoolSource {
   readonly models: ModelOptions;
   readonly hooks: readonly OwnHook[];
+  /** Marks the cluster of the pool, among those that a store of replicas may serve; "" = unknown. */
+  readonly cluster: string;
   /** Decides who may see metrics and debug pages; undefined = the flags decide. */
   readonly reviews: AccessReview | undefined;
   /** Begins to follow. When it returns, all that can be known without waiting for others is known. */

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
 import { readDocument } from "../../base/document/read.ts";
+import { counted } from "../../base/document/words.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { defineDiscovery } from "../../base/plugin/define.ts";
 import type { EndpointsFlavour } from "./address.ts";
@@ -88,7 +89,7 @@ export class FileDiscovery {
 
   #tell({ added, removed, refused }: AppliedChange, warnings: readonly string[]): void {
     const { log, path, registry } = this.#options;
-    log.info(`endpoints file: ${path}: ${registry.size} endpoints, ${added} added, ${removed} removed`);
+    log.info(`endpoints file: ${path}: ${counted(registry.size, "endpoint")}, ${added} added, ${removed} removed`);
     for (const warning of warnings.slice(0, MAX_TOLD)) log.warn(`endpoints file: ${warning}`);
     if (warnings.length > MAX_TOLD)
       log.warn(`endpoints file: ${warnings.length - MAX_TOLD} further warnings about this file`);

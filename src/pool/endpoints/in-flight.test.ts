@@ -16,6 +16,11 @@ function setUp(count = 2): { clock: VirtualClock; pool: EndpointRegistry; endpoi
 }
 
 describe("InFlight", () => {
+  it("has one set of counts for what was sent and what decisions see, until replicas share their load", () => {
+    const [a] = setUp().endpoints as [PoolEndpoint];
+    expect([a.own === a.inFlight, a.peers]).toEqual([true, undefined]);
+  });
+
   it("counts a request and its tokens from routing to its end", () => {
     const { pool, endpoints } = setUp();
     const [a] = endpoints as [PoolEndpoint];

@@ -1,17 +1,20 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
-import { type InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
+import { InFlightCounts, type PeerPart, PoolEndpoint } from "./pool-endpoint.ts";
 
 /**
  * The load that this process has sent and that has not ended, per endpoint (scheduling 3.12). This load figure is never old.
  * Counts are in the endpoint object itself: they outlast its removal, and an endpoint that comes back starts at zero.
+ *
+ * Where replicas share their load, decisions see the sum of the own part and of the part of the peers, as the peers said last.
  */
 export class InFlight {
   /** The same by flow, for requests that name theirs. */
   readonly flows = new FlowLoads();
   readonly #clock: Clock;
   readonly #onFirst: (endpoint: PoolEndpoint) => void;
+  #onOwn: (() => void) | undefined;
 
   /** @param onFirst called when an endpoint gets a request while it had none */
   constructor(clock: Clock, onFirst: (endpoint: PoolEndpoint) => void) {
@@ -28,20 +31,71 @@ export class InFlight {
     return new InFlightTicket(this, endpoint, tokens, flow);
   }
 
+  /** Replicas share their load from now on. @param onOwn called after each change of the part of this process */
+  share(onOwn: () => void): void {
+    this.#onOwn = onOwn;
+  }
+
+  /** Counts the load of `peers` at the endpoint from now on, beside its own. */
+  addPeers(endpoint: PoolEndpoint, peers: PeerPart): void {
+    const own = new InFlightCounts();
+    own.requests = endpoint.own.requests;
+    own.tokens = endpoint.own.tokens;
+    endpoint.own = own;
+    endpoint.peers = peers;
+    this.peersChanged(endpoint, peers.requests, peers.tokens);
+  }
+
+  /**
+   * The load of the peers at the endpoint has changed.
+   * @param requests rise of one peer, negative = fall. A rise is unscraped load: the next metrics page shows it, and the last one
+   *   may not. What a peer sends and what ends in the same time cancel out, so this figure is the least that it sent
+   */
+  peersChanged(endpoint: PoolEndpoint, requests: number, tokens: number): void {
+    const before = endpoint.inFlight.requests;
+    if (requests > 0) endpoint.unscraped.requests += requests;
+    if (tokens > 0) endpoint.unscraped.tokens += tokens;
+    addUp(endpoint);
+    const after = endpoint.inFlight.requests;
+    if (before === 0 && after > 0) this.#onFirst(endpoint);
+    else if (before > 0 && after === 0) endpoint.lastTrafficAt = this.#clock.now();
+  }
+
   /** For `InFlightTicket`. */
   enter(endpoint: PoolEndpoint, tokens: number): void {
-    const counts = endpoint.inFlight;
-    counts.tokens += tokens;
+    const { own } = endpoint;
+    own.tokens += tokens;
+    own.requests++;
     endpoint.unscraped.requests++;
     endpoint.unscraped.tokens += tokens;
-    if (++counts.requests === 1) this.#onFirst(endpoint);
+    endpoint.peers?.sent(tokens, this.#clock.now());
+    this.#ownChanged(endpoint);
+    if (endpoint.inFlight.requests === 1) this.#onFirst(endpoint);
   }
 
   /** For `InFlightTicket`. */
   leave(endpoint: PoolEndpoint, tokens: number): void {
-    leave(endpoint.inFlight, tokens);
+    leave(endpoint.own, tokens);
+    this.#ownChanged(endpoint);
     if (endpoint.inFlight.requests === 0) endpoint.lastTrafficAt = this.#clock.now();
   }
+
+  /** For `InFlightTicket`. */
+  giveBack(endpoint: PoolEndpoint, tokens: number): void {
+    giveBack(endpoint.own, tokens);
+    this.#ownChanged(endpoint);
+  }
+
+  #ownChanged(endpoint: PoolEndpoint): void {
+    if (endpoint.own !== endpoint.inFlight) addUp(endpoint);
+    this.#onOwn?.();
+  }
+}
+
+/** Added up anew each time, so that rounding errors of estimates do not stay. */
+function addUp({ inFlight, own, peers }: PoolEndpoint): void {
+  inFlight.requests = own.requests + (peers?.requests ?? 0);
+  inFlight.tokens = own.tokens + (peers?.tokens ?? 0);
 }
 
 /** One exchange's share of an endpoint's load, from routing to its end. */
@@ -73,7 +127,7 @@ export class InFlightTicket {
   /** The first byte of the answer has arrived, so the prompt is computed: gives the token share back. */
   firstResponseByte(): void {
     if (this.#endpoint === undefined || this.#tokens === 0) return;
-    giveBack(this.#endpoint.inFlight, this.#tokens);
+    this.#load.giveBack(this.#endpoint, this.#tokens);
     if (this.#flowLoad !== undefined) giveBack(this.#flowLoad, this.#tokens);
     this.#tokens = 0;
   }

@@ -4,6 +4,7 @@ import {
   type EndpointState,
   hostPort,
   type InFlightLoad,
+  type PeerLoad,
   UNKNOWN_METRICS,
   type UnscrapedLoad,
 } from "../../base/inference/endpoint.ts";
@@ -39,7 +40,7 @@ export interface EndpointSpec {
   readonly models?: ServedModels | undefined;
 }
 
-/** Requests and tokens in flight, changed by `InFlightTicket` alone. */
+/** Requests and tokens in flight, changed by `InFlight` alone. */
 export class InFlightCounts implements InFlightLoad {
   requests = 0;
   tokens = 0;
@@ -50,6 +51,8 @@ export class UnscrapedCounts implements UnscrapedLoad {
   requests = 0;
   tokens = 0;
   capacity = 0;
+  /** `capacity`, as far as this process saw it itself. */
+  seen = 0;
 
   /** A scrape that began when the counts were `seen` has read `metrics`. */
   scraped(seen: InFlightLoad, { waiting, running }: EndpointMetrics): void {
@@ -57,7 +60,19 @@ export class UnscrapedCounts implements UnscrapedLoad {
     this.tokens -= seen.tokens;
     if (Number.isNaN(running)) return;
     this.capacity = waiting > 0 ? running : Math.max(this.capacity, running);
+    this.seen = waiting > 0 ? running : Math.max(this.seen, running);
   }
+
+  /** A peer saw the engine run as many requests at once. It counts where this process has seen none. */
+  told(requests: number): void {
+    if (this.seen === 0) this.capacity = Math.max(this.capacity, requests);
+  }
+}
+
+/** The load of peers at an endpoint, which hears what this process sends. */
+export interface PeerPart extends PeerLoad {
+  /** This process has sent a request. @param now monotonic milliseconds */
+  sent(tokens: number, now: number): void;
 }
 
 /**
@@ -69,7 +84,7 @@ export type ModelLook = "open" | "overdue" | "over";
 
 /**
  * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, models,
- * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
+ * modelLook, removed), `EndpointStates` (state and its history), `InFlight` (inFlight, own, peers, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
  */
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
@@ -108,7 +123,11 @@ export class PoolEndpoint implements Endpoint {
   /** While down: monotonic milliseconds before which it is not tried again. */
   retryAt = Number.NEGATIVE_INFINITY;
 
+  /** What decisions see: the load of this process and of its peers. */
   readonly inFlight = new InFlightCounts();
+  /** The part that this process has sent: the same object until replicas share their load. */
+  own = this.inFlight;
+  peers: PeerPart | undefined = undefined;
   readonly unscraped = new UnscrapedCounts();
   /** Monotonic milliseconds at which its last in-flight request ended. */
   lastTrafficAt = Number.NEGATIVE_INFINITY;

@@ -71,6 +71,17 @@ export class EndpointStates {
     this.#enter(endpoint, "down", `request ${FAILURE_WORDS[failure]}: ${detail}`);
   }
 
+  /**
+   * A peer could not reach the endpoint, and this process knows nothing newer of it. It is down until the first try of this process,
+   * which comes as soon as after a failure of its own.
+   */
+  unreachableForPeer(endpoint: PoolEndpoint): void {
+    if (endpoint.state === "down") return;
+    endpoint.failures = 1;
+    endpoint.retryAt = this.#clock.now() + this.#backOff(0);
+    this.#enter(endpoint, "down", "another replica could not reach it");
+  }
+
   /** A request attempt was answered: a down endpoint is back. The next scrape decides whether its metrics can be read. */
   attemptSucceeded(endpoint: PoolEndpoint): void {
     if (endpoint.state === "down") this.#enter(endpoint, "up", "a request was answered");

@@ -45,7 +45,10 @@ export interface EndpointView {
     readonly names: readonly string[];
     readonly count: number;
   } | null;
+  /** With the part of the peers. */
   readonly inFlight: { readonly requests: number; readonly tokens: number };
+  /** What other replicas of this picker have in flight there, and how old that is; absent where none share their load. */
+  readonly peers?: { readonly requests: number; readonly tokens: number; readonly ageMs: number };
   /** Milliseconds between scrapes; `fresh` is measured against it. */
   readonly scrapeIntervalMs: number;
   /** Milliseconds until the next scrape, or the next try of a down endpoint; 0 while one runs, null when none is planned. */
@@ -163,6 +166,7 @@ export class EndpointsView {
       ...furtherOf(endpoint),
       models: modelsOf(endpoint),
       inFlight: { requests: inFlight.requests, tokens: inFlight.tokens },
+      ...peersOf(endpoint, now),
       scrapeIntervalMs: endpoint.scrapeInterval,
       nextScrapeInMs: known(Math.max(0, endpoint.nextScrapeAt - now)),
     };
@@ -182,6 +186,11 @@ function furtherOf({
     ...(Object.keys(values).length === 0 ? {} : { attributes: values }),
     ...(listedModels === undefined ? {} : { listedModels: listedModels.slice(0, MAX_MODELS_SHOWN) }),
   };
+}
+
+function peersOf({ peers }: PoolEndpoint, now: number): Pick<EndpointView, "peers"> {
+  if (peers === undefined) return {};
+  return { peers: { requests: peers.requests, tokens: peers.tokens, ageMs: Math.round(peers.ageMs(now)) } };
 }
 
 function modelsOf({ models }: PoolEndpoint): EndpointView["models"] {

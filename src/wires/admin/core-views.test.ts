@@ -16,7 +16,7 @@ function viewsWith(records: readonly { readonly sequence: number }[]) {
       .reverse()
       .slice(0, count);
   const core = { clock: new VirtualClock(), records: { latest } } as unknown as InferenceCore;
-  return viewsOf(core, () => undefined);
+  return viewsOf(core, { unready: () => undefined });
 }
 
 const sequences = (lines: readonly string[]): number[] => lines.map((line) => JSON.parse(line).sequence as number);
@@ -27,7 +27,7 @@ describe("a decision that is asked for", () => {
   const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
   for (const record of recordedRun({ decisions: ids.length }))
     records.add(Object.assign(record, { requestId: ids[record.sequence - 1]! }) as never);
-  const views = viewsOf(core, () => undefined);
+  const views = viewsOf(core, { unready: () => undefined });
   const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
 
   it("is found by its number, its ID, or the first eight characters of its ID if no other ID begins with them", () => {
@@ -54,7 +54,7 @@ describe("the endpoints of a pool", () => {
     for (const name of names.toReversed())
       registry.upsert({ namespace: "default", name, address: name, port: 8000, rank: 0, labels: {} });
     const core = { clock, records: new DecisionRecords(), endpointsView: new EndpointsView(registry, clock) };
-    const shown = viewsOf(core as unknown as InferenceCore, () => undefined).endpoints() as PoolView;
+    const shown = viewsOf(core as unknown as InferenceCore, { unready: () => undefined }).endpoints() as PoolView;
     expect(shown.endpoints.map(({ id }) => id)).toEqual(names.slice(0, 1000).map((name) => `default/${name}`));
     expect(shown).toMatchObject({ totalEndpoints: 1001, maxEndpoints: 2000, states: { up: 1001 } });
   });
@@ -64,7 +64,7 @@ describe("the decisions that are kept", () => {
   it("are counted, with their limit and the time of the oldest", () => {
     const records = new DecisionRecords(3);
     const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
-    const { keptDecisions } = viewsOf(core, () => undefined);
+    const { keptDecisions } = viewsOf(core, { unready: () => undefined });
     expect(keptDecisions()).toEqual({ count: 0, most: 3, oldest: undefined });
     const made = recordedRun({ decisions: 5 });
     for (const record of made) records.add(record as never);
@@ -98,7 +98,7 @@ describe("the queues of flow control", () => {
   it("are those of the core", () => {
     const queues = { requests: 1 };
     const core = { clock: new VirtualClock(), queues: () => queues } as unknown as InferenceCore;
-    expect(viewsOf(core, () => undefined).queues()).toBe(queues);
+    expect(viewsOf(core, { unready: () => undefined }).queues()).toBe(queues);
   });
 });
 

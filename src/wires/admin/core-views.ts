@@ -6,6 +6,8 @@ import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import type { PluginState } from "../../picker/core/plugin-state.ts";
 import { explain } from "../../picker/decisions/explain.ts";
 import { recordJson } from "../../picker/decisions/explain-record.ts";
+import type { OpenPeers } from "../../pool/peers/open-peers.ts";
+import { peersView } from "../../pool/peers/peers-view.ts";
 import { findDecision, requestIdsBeginning } from "./decision-search.ts";
 import type { AdminViews } from "./views.ts";
 
@@ -16,16 +18,18 @@ const MAX_SHOWN = 1000;
  */
 const MAX_FULL_ANSWER = 5 << 20;
 
-/**
- * Joins the data that the admin pages show from the rooms that own the data.
- * @param unready why the process is not ready; undefined when it is
- * @param limits all rules by key and model with their fullest counters; absent where there can be none
- */
-export function viewsOf(
-  core: InferenceCore,
-  unready: () => string | undefined,
-  limits?: { view(): object },
-): AdminViews {
+/** What a process has beside its core. */
+interface Beside {
+  /** Why the process is not ready; undefined when it is. */
+  unready(): string | undefined;
+  /** All rules by key and model with their fullest counters; absent where there can be none. */
+  readonly limits?: { view(): object } | undefined;
+  /** The way to the other replicas; absent where none share what they know. */
+  readonly peers?: OpenPeers | undefined;
+}
+
+/** Joins the data that the admin pages show from the rooms that own the data. */
+export function viewsOf(core: InferenceCore, { unready, limits, peers }: Beside): AdminViews {
   const { clock, records, endpointsView, registry } = core;
   return {
     metrics: (format) => render(registry, format),
@@ -73,6 +77,7 @@ export function viewsOf(
     }),
     queues: () => core.queues(),
     limits: () => limits?.view(),
+    peers: () => peers && core.peers && peersView(core.peers, peers.transport.view, clock),
   };
 }
 

@@ -24,6 +24,7 @@ const VIEWS: AdminViews = {
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
   limits: () => undefined,
+  peers: () => undefined,
   queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
 };
 

@@ -37,9 +37,11 @@ export interface AdminServer {
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/feed /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/peers /debug/feed /debug/pprof/";
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
+
+const NO_PEERS = "this process shares nothing with other replicas; `--peers redis://HOST:6379` lets it";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -75,6 +77,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.get("/debug/limits", (context) => {
     const limits = views.limits();
     return limits === undefined ? context.json({ error: NO_LIMITS }, 404) : context.json(limits);
+  });
+  app.get("/debug/peers", (context) => {
+    const peers = views.peers();
+    return peers === undefined ? context.json({ error: NO_PEERS }, 404) : context.json(peers);
   });
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));

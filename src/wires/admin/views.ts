@@ -35,4 +35,6 @@ export interface AdminViews {
   queues(): object | undefined;
   /** The limits by key and model, and what is used of them; undefined where there are none. */
   limits(): object | undefined;
+  /** The other replicas and the store through which they share; undefined where none share what they know. */
+  peers(): object | undefined;
 }

@@ -129,6 +129,17 @@ describe("standalone", () => {
     expect(literal.extProc.grpc_service.envoy_grpc.authority).toBe("[::1]:9002");
   });
 
+  it("balances over several replicas of the picker", () => {
+    const [one, two] = ["10.0.0.1", "10.0.0.2"].map((host) => ({ host, port: 9002 }));
+    const several = render({ ...OPTIONS, picker: one, morePickers: [two!] });
+    expect(several.picker).toMatchObject({ type: "STATIC", lb_policy: "LEAST_REQUEST" });
+    expect(several.picker.load_assignment.endpoints[0].lb_endpoints).toHaveLength(2);
+    expect(several.text).toContain("# Envoy connects to the picker at 10.0.0.1:9002 and 1 more of its replicas");
+    const named = render({ ...OPTIONS, picker: one, morePickers: [{ host: "two.example", port: 9002 }] });
+    expect(named.picker.type).toBe("STRICT_DNS");
+    expect(render({ ...OPTIONS, picker: one }).picker.lb_policy).toBeUndefined();
+  });
+
   it("speaks HTTP/2 to servers of appProtocol kubernetes.io/h2c", () => {
     for (const options of [OPTIONS, KNOWN_SERVERS]) {
       const pool = { ...POOL, appProtocol: "kubernetes.io/h2c" } as const;

@@ -24,13 +24,19 @@ function heading(plan: BootstrapPlan): string {
     "",
     ...SUMMARY[plan.variant],
     "",
-    `Envoy connects to the picker at ${hostPort(plan.picker.host, plan.picker.port)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
+    `Envoy connects to ${pickersText(plan)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
     `  ${run.join(" ")}`,
     ...plan.warnings.flatMap((warning) => ["", `Note: ${warning}.`]),
     "",
     "Made by",
     `  ${command}`,
   ].join("\n");
+}
+
+/** Names a picker, or counts its replicas. */
+function pickersText({ picker: { host, port }, morePickers = [] }: BootstrapPlan): string {
+  const first = `the picker at ${hostPort(host, port)}`;
+  return morePickers.length === 0 ? first : `${first} and ${morePickers.length} more of its replicas`;
 }
 
 const SUMMARY: Readonly<Record<BootstrapPlan["variant"], readonly string[]>> = {

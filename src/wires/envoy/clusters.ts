@@ -61,13 +61,14 @@ function knownServers(plan: BootstrapPlan): Tree {
 
 /** The cluster of the picker. */
 export function picker(plan: BootstrapPlan): Tree {
-  const literal = isIP(plan.picker.host) !== 0;
+  const pickers = [plan.picker, ...(plan.morePickers ?? [])];
+  const literal = pickers.every(({ host }) => isIP(host) !== 0);
   return {
     name: "epp",
     type: literal ? "STATIC" : "STRICT_DNS",
     dns_lookup_family: literal ? undefined : "V4_PREFERRED",
     connect_timeout: "1s",
-    lb_policy: literal ? undefined : "LEAST_REQUEST",
+    lb_policy: literal && pickers.length === 1 ? undefined : "LEAST_REQUEST",
     circuit_breakers: { thresholds: [{ max_connections: 1024, ...BREAKERS }] },
     common_lb_config: commented(
       plan.failOpen
@@ -109,7 +110,7 @@ export function picker(plan: BootstrapPlan): Tree {
         max_ejection_percent: 100,
       },
     ),
-    load_assignment: assignment("epp", [plan.picker]),
+    load_assignment: assignment("epp", pickers),
   };
 }
 

@@ -47,6 +47,8 @@ export interface BootstrapOptions {
   readonly admin: SocketAddress;
   /** Address of the picker, in place of the Service that the pool names. */
   readonly picker: SocketAddress | undefined;
+  /** Further replicas of the picker: Envoy balances over all of them. Absent = none. */
+  readonly morePickers?: readonly SocketAddress[] | undefined;
   /** Undefined = clear text, except in the variant `tls`. */
   readonly tls: PickerTls | undefined;
   /** Replaces the failure mode of the pool. */

@@ -105,7 +105,7 @@ export function withKeysPaths(keys: KeysSettings, folder: string): KeysSettings 
 
 /** Makes relative paths absolute. */
 function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
-  const { listeners, keys, limits, servers, endpoints, picker, resources, log } = settings;
+  const { listeners, keys, limits, servers, peers, endpoints, picker, resources, log } = settings;
   const { file } = log.requests;
   return {
     ...settings,
@@ -113,6 +113,12 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     keys: withKeysPaths(keys, folder),
     limits: { ...limits, file: absolute(limits.file, folder) },
     servers: { tls: servers.tls && withServerPaths(servers.tls, folder) },
+    peers: {
+      ...peers,
+      ca: absolute(peers.ca, folder),
+      certificate: absolute(peers.certificate, folder),
+      key: absolute(peers.key, folder),
+    },
     endpoints: endpoints && withEndpointPaths(endpoints, folder),
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
     resources: { ...resources, folder: absolute(resources.folder, folder) },

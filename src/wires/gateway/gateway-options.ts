@@ -7,6 +7,7 @@ import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import type { LimitsSource } from "../../picker/limits/limits.ts";
 import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
+import { type PeersSettings, peersSettings } from "../../pool/peers/peers-settings.ts";
 import { type ResourceSettings, resourceSettings } from "../../pool/resources/resource-settings.ts";
 import type { KeysSettings } from "../access/keys-settings.ts";
 import type { CorsSettings } from "../proxy/cors.ts";
@@ -53,6 +54,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly drainTimeout?: number | undefined;
   /** Absent = no limits by key and model. */
   readonly limits?: LimitsSource | undefined;
+  /** With whom the gateway shares what it knows; absent = with nobody. */
+  readonly peers?: PeersSettings | undefined;
   /** Who may send requests; absent = every client that reaches the address. */
   readonly keys?: KeysSettings | undefined;
   /** Limits of the bytes of bodies in memory. */
@@ -79,7 +82,7 @@ export type DescribedOptions = GatewayOptions & LogSettings;
 /**
  * The options of a gateway with these settings.
  * @param file the file of the settings, if there is one
- * @throws SluiceError FLAG_CONFLICT where a flag and a key of the file do not fit together
+ * @throws SluiceError FLAG_CONFLICT, FLAG_VALUE where a flag and a key of the file do not fit together
  */
 export function gatewayOptions(
   settings: GatewaySettings,
@@ -114,6 +117,7 @@ export function gatewayOptions(
     clients: { connections: connections.max, connectionsPerAddress: connections.perAddress },
     keys: settings.keys,
     limits: limitsOf(settings, file),
+    peers: peersSettings(settings.peers, env ?? {}),
     streamRest: settings.streams.rest,
     drainTimeout: settings.drain.timeout,
     admin: admin.address,

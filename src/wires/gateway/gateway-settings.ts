@@ -7,6 +7,7 @@ import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
 import { BUILT_IN_PROFILES } from "../../picker/config/defaults.ts";
 import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
+import { checkPeersUrl, PEERS_NAME } from "../../pool/peers/peers-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
@@ -98,6 +99,30 @@ const admin = section({
 
 const scaler = section({
   address: address.optional().describe("The address of the external scaler for KEDA; absent = none."),
+});
+
+const peers = section({
+  redis: z
+    .string()
+    .superRefine((url, context) => {
+      try {
+        checkPeersUrl(url);
+      } catch (error) {
+        context.addIssue({ code: "custom", message: messageOf(error) });
+      }
+    })
+    .optional()
+    .describe(
+      "URL of the Redis or Valkey through which replicas share their load and what they placed; absent = each gateway knows its own requests alone.",
+    ),
+  name: z
+    .string()
+    .regex(PEERS_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .optional()
+    .describe("Replicas of one name share; absent = `default`."),
+  ca: z.string().min(1).optional().describe("Authorities of the store's certificate, PEM."),
+  certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to the store, PEM."),
+  key: z.string().min(1).optional().describe("The key of that certificate, PEM."),
 });
 
 const picker = section({
@@ -246,6 +271,7 @@ export const gatewaySettings = z.strictObject({
   streams: streams.prefault({}).describe("How event streams pass."),
   drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
+  peers: peers.prefault({}).describe("Replicas that share what they know."),
   scaler: scaler.prefault({}).describe("The external scaler for KEDA."),
   endpoints: endpointsSettings.optional().describe("The model servers: one of file, list, dns and slurm."),
   picker: picker.prefault({}).describe("How an endpoint is chosen: at most one of configFile, profile and config."),

@@ -21,6 +21,9 @@ import { Limits } from "../../picker/limits/limits.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { firstLookOver, ModelAsker } from "../../pool/endpoints/model-asker.ts";
 import { askForModels } from "../../pool/endpoints/model-client.ts";
+import { openPeers } from "../../pool/peers/open-peers.ts";
+import { showPeers } from "../../pool/peers/peers-metrics.ts";
+import { PeersReadiness } from "../../pool/peers/peers-readiness.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
 import { loopbackOnly } from "../admin/access.ts";
 import { viewsOf } from "../admin/core-views.ts";
@@ -100,6 +103,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
   const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
   const limits = options.limits && (await Limits.open(options.limits, { clock, random, log }));
+  const peers = options.peers && (await openPeers(options.peers, "", { clock, random, log }));
   const requests = new RequestLogSwitch(clock, log);
   requests.open(options.requestLog).use();
   let access: AccessSwitch | undefined;
@@ -123,9 +127,11 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     learnsBytesPerToken: options.learnsBytesPerToken,
     requestLog: requests.current,
     quotas: limits?.quotas,
+    peers,
     ...options.explain,
     log,
   });
+  const caughtUp = core.peers && new PeersReadiness(core.peers, clock);
   const stops = [startProcessMetrics(core.registry, clock), () => limits?.close()];
   requests.countIn(core.metrics.requestLogDroppedTotal.with());
   const servers: { close(): Promise<void> }[] = [];
@@ -155,6 +161,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );
     stops.push(showSaturation(core, "gateway"));
+    if (peers !== undefined) stops.push(showPeers(core.registry, core.peers!, peers.transport, clock));
     stops.push(startMetrics(core, scraping, certificates.servers));
     const asker = startAsking(core, certificates.servers, log);
     stops.push(() => asker.close());
@@ -164,10 +171,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     let phase: Phase = "starting";
     const unready = (): string | undefined => {
       if (phase !== "serving") return WHY_UNREADY[phase];
-      return core.models.poolKnown ? core.unready : "no InferencePool is known";
+      return core.models.poolKnown ? (core.unready ?? caughtUp?.unready()) : "no InferencePool is known";
     };
     let reload: GatewayReload | undefined;
-    const views = viewsOf(core, unready, limits);
+    const views = viewsOf(core, { unready, limits, peers });
     const { prometheus } = options;
     const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {

@@ -41,6 +41,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.monitoring.prometheus.auth.secretName | default (printf "%s-metrics-reader" (include "sluice-epp.name" .)) }}
 {{- end -}}
 
+{{/* "yes" where the pods share what they know, else nothing. */}}
+{{- define "sluice-epp.shares" -}}
+{{- if or .Values.peers.url .Values.peers.secretName }}yes{{ end -}}
+{{- end -}}
+
+{{/* "yes" where one pod leads: alone it serves, or alone it writes status. */}}
+{{- define "sluice-epp.elects" -}}
+{{- if and (gt (int .Values.replicas) 1) (or (not (include "sluice-epp.shares" .)) .Values.inferenceModels.writeStatus) }}yes{{ end -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "sluice-epp.validate" -}}
 {{- if .Values.inferenceExtension }}
@@ -55,10 +65,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.inferencePool.create (ne (include "sluice-epp.poolGroup" .) "inference.networking.k8s.io") (gt (len .Values.modelServers.targetPorts) 1) }}
 {{- fail "an InferencePool of inference.networking.x-k8s.io/v1alpha2 has one target port: leave one in modelServers.targetPorts, or use apiVersion inference.networking.k8s.io/v1" }}
 {{- end }}
-{{- range $name, $flag := dict "grpc-port" "extProcPort" "grpc-health-port" "grpcHealthPort" "metrics-port" "metricsPort" "tracing" "tracing.enabled" "metrics-endpoint-auth" "monitoring.prometheus.auth.enabled" "config-file" "pluginsConfigFile" "pool-name" "inferencePool.name" "ha-enable-leader-election" "replicas" "write-model-status" "inferenceModels.writeStatus" }}
+{{- range $name, $flag := dict "grpc-port" "extProcPort" "grpc-health-port" "grpcHealthPort" "metrics-port" "metricsPort" "tracing" "tracing.enabled" "metrics-endpoint-auth" "monitoring.prometheus.auth.enabled" "config-file" "pluginsConfigFile" "pool-name" "inferencePool.name" "ha-enable-leader-election" "replicas" "peers" "peers.url" "peers-name" "peers.name" "write-model-status" "inferenceModels.writeStatus" }}
 {{- if hasKey $.Values.flags $name }}
 {{- fail (printf "flags.%s is set by the chart: use the value %s" $name $flag) }}
 {{- end }}
+{{- end }}
+{{- if and .Values.peers.url .Values.peers.secretName }}
+{{- fail "peers.url and peers.secretName are both set: remove one of them" }}
+{{- end }}
+{{- if and .Values.peers.name (not (include "sluice-epp.shares" .)) }}
+{{- fail "peers.name needs peers.url or peers.secretName, the store through which the pods share" }}
 {{- end }}
 {{- range $name, $value := .Values.flags }}
 {{- if not (regexMatch "^[A-Za-z][A-Za-z0-9-]*$" $name) }}

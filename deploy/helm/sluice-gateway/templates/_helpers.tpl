@@ -41,16 +41,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) }}
 {{- fail "tls.clientCertificates needs tls.secretName, a Secret with tls.crt, tls.key and ca.crt" }}
 {{- end }}
+{{- if and .Values.peers.url .Values.peers.secretName }}
+{{- fail "peers.url and peers.secretName are both set: remove one of them" }}
+{{- end }}
+{{- if and .Values.peers.name (not .Values.peers.url) (not .Values.peers.secretName) }}
+{{- fail "peers.name needs peers.url or peers.secretName, the store through which the pods share" }}
+{{- end }}
 {{- if eq (int .Values.port) (int .Values.adminPort) }}
 {{- fail (printf "port and adminPort are both %d: give each a number of its own" (int .Values.port)) }}
 {{- end }}
-{{- range $name, $value := dict "config" "config" "endpoints" "endpoints" "listen" "port" "admin" "adminPort" "config-file" "pickerConfig" "keys" "keys.secretName" "open" "open" "tls-cert" "tls.secretName" "tls-key" "tls.secretName" "client-ca" "tls.clientCertificates" "drain-timeout" "drainSeconds" }}
+{{- range $name, $value := dict "config" "config" "endpoints" "endpoints" "listen" "port" "admin" "adminPort" "config-file" "pickerConfig" "keys" "keys.secretName" "open" "open" "tls-cert" "tls.secretName" "tls-key" "tls.secretName" "client-ca" "tls.clientCertificates" "drain-timeout" "drainSeconds" "peers" "peers.url" "peers-name" "peers.name" }}
 {{- if hasKey $.Values.flags $name }}
 {{- fail (printf "flags.%s is set by the chart: use the value %s" $name $value) }}
 {{- end }}
 {{- end }}
 {{- /* A flag wins over its key in silence of the chart: only the log of the gateway would tell. */}}
-{{- range $path, $value := dict "listeners" "port, bindAddress and tls" "admin.address" "adminPort and bindAddress" "endpoints" "endpoints" "keys.file" "keys.secretName" "keys.open" "open" "drain" "drainSeconds" }}
+{{- range $path, $value := dict "listeners" "port, bindAddress and tls" "admin.address" "adminPort and bindAddress" "endpoints" "endpoints" "keys.file" "keys.secretName" "keys.open" "open" "drain" "drainSeconds" "peers" "peers" }}
 {{- $section := get $.Values.config (first (splitList "." $path)) }}
 {{- $key := last (splitList "." $path) }}
 {{- if or (and (eq $key $path) (hasKey $.Values.config $key)) (and (ne $key $path) (kindIs "map" $section) (hasKey (default dict $section) $key)) }}

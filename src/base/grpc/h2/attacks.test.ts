@@ -358,6 +358,20 @@ describe("attacks on one connection: another one is served in every turn of the 
     slow.drainSocket();
     slow.clock.advance(120_000);
     expect(slow.socket.destroyed).toBe(false);
+    // The minute begins anew with each time that the socket is full, whenever the last one was.
+    for (const pause of [0, 30_000]) {
+      slow.socket.full = true;
+      slow.feed(window(0, 1), frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      slow.clock.advance(30_000);
+      slow.drainSocket();
+      slow.clock.advance(pause);
+    }
+    slow.socket.full = true;
+    slow.feed(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+    slow.clock.advance(59_999);
+    expect(slow.socket.destroyed).toBe(false);
+    slow.clock.advance(1);
+    expect(slow.socket.destroyed).toBe(true);
 
     const loud = new H2Peer(silent);
     loud.socket.full = true;
@@ -552,7 +566,7 @@ describe("the length of a turn", () => {
     peer.clock.advance(0);
   }
 
-  it("is four times as long for a connection alone as beside a call, and again after that call", () => {
+  it("is five times as long for a connection alone as beside a call, and again after that call", () => {
     const attacker = new H2Peer(silent);
     const neighbour = new H2Peer(echo, { beside: attacker });
     const answers = sent(attacker, FRAME.ping);

@@ -75,7 +75,9 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   #touched = false;
   #life: Life = LIFE.open;
   #timer: Timer;
-  /** Runs while the socket is full. */
+  /** Monotonic milliseconds since the socket is full; NaN = it is not. */
+  #fullSince = Number.NaN;
+  /** Looks later whether the socket is still full. A busy socket is full every few milliseconds, and a timer for each time is dear. */
   #unread: Timer | undefined;
 
   /**
@@ -191,8 +193,10 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     if (this.#answered.length > 0) this.#reportAnswered();
     if (this.#socket.writableLength > MAX_UNREAD_OUTPUT) this.destroy();
     else if (this.#life === LIFE.refusing) this.#closeIfIdle();
-    if (this.writer.blocked && this.#unread === undefined && !this.failed)
-      this.#unread = this.host.clock.after(UNREAD_TIMEOUT, () => this.destroy(), true);
+    if (this.writer.blocked && Number.isNaN(this.#fullSince) && !this.failed) {
+      this.#fullSince = this.host.clock.now();
+      this.#unread ??= this.#lookIn(UNREAD_TIMEOUT);
+    }
   }
 
   grant(streamId: number, bytes: number): void {
@@ -379,10 +383,21 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#hangUp();
   }
 
+  #lookIn(ms: number): Timer {
+    const { clock } = this.host;
+    const look = (): void => {
+      this.#unread = undefined;
+      if (Number.isNaN(this.#fullSince)) return;
+      const left = this.#fullSince + UNREAD_TIMEOUT - clock.now();
+      if (left <= 0) this.destroy();
+      else this.#unread = this.#lookIn(left);
+    };
+    return clock.after(ms, look, true);
+  }
+
   #drained(): void {
     if (this.failed) return;
-    this.#unread?.cancel();
-    this.#unread = undefined;
+    this.#fullSince = Number.NaN;
     this.writer.blocked = false;
     if (this.#socket.writableLength === 0) this.writer.reclaim();
     this.outflow.pump();

@@ -5,11 +5,12 @@ import type { Clock } from "../../clock/clock.ts";
  * its turn waits for the next one. In each turn of the event loop one such connection continues. After `ROUND_WORK` of two or
  * more connections together no further one begins.
  *
- * A turn is `TURN_WORK`, or `LONGEST_TURN` for a connection that is alone. Each end of a turn costs a write, a copy and often a
- * pause of the socket, so that long turns are cheap. But the turn of one connection is what a call of another one waits for.
+ * A turn is `TURN_WORK`, or `LONGEST_TURN` for a connection that is alone: enough for a read of 64 KiB with chunks of 190
+ * bytes. Each end of a turn costs a write, a copy and often a pause of the socket, so that long turns are cheap. But the turn
+ * of one connection is what a call of another one waits for.
  */
 export const TURN_WORK = 1024;
-export const LONGEST_TURN = 4 * TURN_WORK;
+export const LONGEST_TURN = 5 * TURN_WORK;
 export const ROUND_WORK = 2 * TURN_WORK;
 
 /** Cost of single pieces of work, in units. Sizes cost extra: one unit for 512 bytes. */

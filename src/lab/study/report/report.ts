@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { counted } from "../../../base/document/words.ts";
+import { pickersText } from "../picker-flags.ts";
 import type { StudiedWorkload, Study } from "../result.ts";
 import { EQUAL_SHARE, formatted, number } from "./figures.ts";
 import { type Html, html, scriptData, trusted } from "./html.ts";
@@ -59,6 +60,7 @@ function facts(index: StudyIndex, workload: StudiedWorkload): Html {
     ...warmUp(workload),
     ["Requests at the top rate", number(requests)],
     ["Scrape interval", `${formatted(workload.scrapeIntervalMs, "ms")}${lag}`],
+    ...(workload.pickers === undefined ? [] : [["Pickers", pickersText(workload.pickers)] as const]),
     ["Mean prompt, realised", length(runs.map((run) => run.promptTokens))],
     ["Mean output, realised", length(runs.map((run) => run.outputTokens))],
     ["Seeds", seeds.join(", ")],

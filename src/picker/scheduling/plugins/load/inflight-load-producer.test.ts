@@ -81,4 +81,17 @@ describe("inflight-load-producer", () => {
     expect(uncachedOf(requestOf(prompt), { ...on, maxEstimatedOutputTokens: 40 })).toEqual([140]);
     expect(uncachedOf(requestOf(prompt), { outputRatio: 9, syncCrossReplicaState: false })).toEqual([100]);
   });
+
+  it("counts the load of other replicas, unless it shall not", () => {
+    const unseen = () => ({ requests: 0.5, tokens: 7 });
+    const peers = { requests: 2, tokens: 50, ageMs: () => 0, unseen };
+    const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
+    const counted = (parameters: object): number[] => {
+      const candidates = columnsOf(pool, OWN);
+      instanceOf(inflightLoadProducer, parameters).produce(produceContextOf(candidates, requestOf("p")));
+      return [candidates.column(IN_FLIGHT_REQUESTS)[0]!, candidates.column(IN_FLIGHT_TOKENS)[0]!];
+    };
+    expect(counted({})).toEqual([5.5, 67]);
+    expect(counted({ syncCrossReplicaState: false })).toEqual([3, 10]);
+  });
 });

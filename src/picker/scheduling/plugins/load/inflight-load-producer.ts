@@ -29,21 +29,27 @@ const parameters = z.strictObject({
   syncCrossReplicaState: z
     .boolean()
     .default(true)
-    .describe("No effect: with one active replica there is nothing to share."),
+    .describe("Count what other replicas of this picker have in flight, where they share it."),
 });
 
 /**
  * scheduling 3.12. Each endpoint has its counts (`Endpoint.inFlight`). The exchange keeps them from routing to the last byte,
- * so each decision sees the one before it.
+ * so each decision sees the one before it. Where replicas share their load, the counts include that of the peers, and what they
+ * have probably sent since they said so.
  */
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
   describe:
-    "Publishes the requests and tokens in flight from this process at each endpoint, and the tokens that the request would add.",
+    "Publishes the requests and tokens in flight from the replicas of this picker at each endpoint, and the tokens that the request would add.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
-  create: ({ addEstimatedOutputTokens, outputRatio, maxEstimatedOutputTokens = Number.POSITIVE_INFINITY }) => ({
+  create: ({
+    addEstimatedOutputTokens,
+    outputRatio,
+    maxEstimatedOutputTokens = Number.POSITIVE_INFINITY,
+    syncCrossReplicaState,
+  }) => ({
     estimatesOutput: addEstimatedOutputTokens,
     produce(context) {
       const { request, candidates } = context;
@@ -59,9 +65,17 @@ export const inflightLoadProducer = defineProducer({
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;
       for (let i = 0; i < count; i++) {
-        const { inFlight } = endpoints[i]!;
+        const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
+        if (peers !== undefined && syncCrossReplicaState) {
+          const unseen = peers.unseen(candidates.now);
+          requests[i]! += unseen.requests;
+          tokens[i]! += unseen.tokens;
+        } else if (peers !== undefined) {
+          requests[i]! -= peers.requests;
+          tokens[i]! -= peers.tokens;
+        }
         if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
         else {
           const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;

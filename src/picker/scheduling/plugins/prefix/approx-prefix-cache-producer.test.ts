@@ -6,10 +6,12 @@ import {
   produceContextOf,
   requestOf,
 } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import type { CacheReport } from "../../../../base/inference/cache-report.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
 import type { Producer } from "../../../../base/plugin/kinds.ts";
+import type { SharedBlocks, SharedPrefixes } from "../../../../base/plugin/shared-prefixes.ts";
 import { approxPrefixCacheProducer } from "./approx-prefix-cache-producer.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);
@@ -53,7 +55,7 @@ describe("approx-prefix-cache-producer", () => {
   });
 
   it("remembers no more than the process gives it memory for", () => {
-    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 520 });
+    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 560 });
     route(producer, requestOf(text(2000)), pool[1]!);
     expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 5, 0]);
   });
@@ -239,6 +241,69 @@ describe("approx-prefix-cache-producer", () => {
     expect([state.pods.length, state.totalPods]).toEqual([100, 119]);
   });
 
+  describe("learns from answers", () => {
+    const FULL = { promptTokens: 500, cachedTokens: 496 };
+    const NONE = { promptTokens: 500, cachedTokens: 0 };
+    /** A request with its answer, and what hears of it. */
+    function ask(producer: Producer, seed: number, report: CacheReport | undefined, served = pool[0]!): void {
+      const request = requestOf(text(2000, seed));
+      produce(producer, request);
+      const moved = producer.follow?.(request);
+      const listener = producer.listen?.(request);
+      producer.routed?.(request, pool[0]!, new Map());
+      if (served !== pool[0]) moved?.(served);
+      listener?.answered?.();
+      listener?.ended?.(report);
+    }
+    const seeds = [1000, 2000, 3000];
+    const held = (producer: Producer, at = 0): number[] =>
+      seeds.map((seed) => produce(producer, requestOf(text(2000, seed))).matched[at]!);
+
+    it("forgets what an endpoint no longer has, unless it is told not to learn", () => {
+      for (const learnFromAnswers of [true, false]) {
+        const producer = made({ learnFromAnswers });
+        for (const seed of seeds) ask(producer, seed, NONE);
+        ask(producer, 2000, NONE);
+        ask(producer, 3000, NONE);
+        expect(held(producer)).toEqual([learnFromAnswers ? 0 : 8, 8, 8]);
+      }
+    });
+
+    it("of the endpoint that served, and of no other", () => {
+      const producer = made();
+      for (const seed of seeds) ask(producer, seed, FULL, pool[1]);
+      ask(producer, 2000, NONE, pool[1]);
+      ask(producer, 3000, NONE, pool[1]);
+      expect(held(producer, 1)).toEqual([0, 8, 8]);
+      expect(held(producer)).toEqual([8, 8, 8]);
+    });
+
+    it("from no answer that another endpoint has computed the prompt for, nor from one to several prompts or a part", () => {
+      const two = (seed: number): InferenceRequest =>
+        requestOf(text(2000, seed), {
+          prompts: [[{ start: 0, end: 1000 }], [{ start: 1000, end: 2000 }]],
+        });
+      const listened = (producer: Producer, request: InferenceRequest): boolean => {
+        produce(producer, request);
+        return producer.listen?.(request) !== undefined;
+      };
+      expect(listened(made(), requestOf(text(2000)))).toBe(true);
+      expect(listened(made(), two(1))).toBe(false);
+      expect(listened(made(), requestOf(""))).toBe(false);
+      expect(listened(made({ maxPrefixTokensToMatch: 256 }), requestOf(text(2000)))).toBe(false);
+      const producer = made();
+      for (const seed of seeds) ask(producer, seed, FULL);
+      for (const seed of [2000, 3000]) {
+        const request = requestOf(text(2000, seed));
+        produce(producer, request);
+        const listener = producer.listen?.(request);
+        producer.routed?.(request, pool[0]!, new Map([["prefill", pool[1]!]]));
+        listener?.ended?.(NONE);
+      }
+      expect(held(producer)).toEqual([8, 8, 8]);
+    });
+  });
+
   it("adds up the prompts of a completions request", () => {
     const producer = made();
     const one = text(1024);
@@ -251,6 +316,74 @@ describe("approx-prefix-cache-producer", () => {
     route(producer, requestOf(two), pool[1]!);
     expect(produce(producer, list(one, two))).toMatchObject({ matched: [7, 3, 0], total: 7 });
     expect(produce(producer, list(two, one)).matched).toEqual([7, 3, 0]);
+  });
+
+  describe("beside replicas", () => {
+    /** Producers that hear each other at once; what they said is kept. */
+    function replicas(count: number) {
+      const said: SharedBlocks[] = [];
+      const receivers: ((endpoint: Endpoint, blocks: SharedBlocks) => void)[] = [];
+      const producers = Array.from({ length: count }, () => {
+        const sharedPrefixes: SharedPrefixes = {
+          hashKeys: [7, 8],
+          open(_space, receive) {
+            receivers.push(receive);
+            return {
+              placed(endpoint, blocks) {
+                said.push({
+                  ...blocks,
+                  low: blocks.low.slice(0, blocks.count),
+                  high: blocks.high.slice(0, blocks.count),
+                });
+                for (const other of receivers) if (other !== receive) other(endpoint, blocks);
+              },
+              close: () => void receivers.splice(receivers.indexOf(receive), 1),
+            };
+          },
+        };
+        return instanceOf(approxPrefixCacheProducer, {}, { sharedPrefixes });
+      });
+      return { producers: producers as [Producer, Producer], said };
+    }
+
+    it("matches what another replica placed, and tells which blocks only that one knew", () => {
+      const { producers } = replicas(2);
+      const [a, b] = producers;
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(produce(b, requestOf(text(2000))).matched).toEqual([0, 8, 0]);
+      route(b, requestOf(text(2000)), pool[1]!);
+      expect(b.peerBlocks).toBe(8);
+      route(b, requestOf(text(2000)), pool[1]!);
+      expect(b.peerBlocks).toBe(0);
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(a.peerBlocks).toBe(0);
+    });
+
+    it("tells only new blocks, and of each sixteenth decision all of them", () => {
+      const { producers, said } = replicas(2);
+      const [a] = producers;
+      route(a, requestOf(text(2000)), pool[0]!);
+      route(a, requestOf(text(2000)), pool[0]!);
+      route(a, requestOf(text(4000)), pool[0]!);
+      // The last block of the first prompt was not whole, so the longer one has another in its place.
+      expect(said.map(({ count }) => count)).toEqual([8, 9]);
+      for (let i = 0; i < 13; i++) route(a, requestOf(text(4000)), pool[0]!);
+      expect(said.map(({ count }) => count)).toEqual([8, 9, 16]);
+    });
+
+    it("hears nothing any more when it is closed", () => {
+      const { producers } = replicas(2);
+      const [a, b] = producers;
+      (b as { close?(): void }).close?.();
+      route(a, requestOf(text(2000)), pool[1]!);
+      expect(produce(b, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
+    });
+
+    it("without them has hashes that no other process knows, and tells nobody", () => {
+      const { producers } = replicas(1);
+      route(producers[0], requestOf(text(2000)), pool[1]!);
+      expect(producers[0].peerBlocks).toBe(0);
+    });
   });
 
   it.each([

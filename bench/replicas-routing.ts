@@ -1,0 +1,117 @@
+/**
+ * Several pickers that share what they know against a single one, in the simulation: what must hold of TTFT p90 and p99 and of the
+ * evenness of the load, with the messages of peers 20 ms late, and with 5 % of them lost. Also printed: what it costs to share nothing.
+ *
+ *   node bench/replicas-routing.ts [--seeds 5] [--pickers 2,4,8] [--only PART-OF-A-NAME] [--trace MOONCAKE-FILE] [--window 10m]
+ *                                  [--profile default]
+ *
+ * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds.
+ */
+import { parseArgs } from "node:util";
+import { CATALOGUE } from "../src/lab/study/catalogue.ts";
+import type { RunResult } from "../src/lab/study/result.ts";
+import { type SimulateFlags, simulateSettings } from "../src/lab/study/simulate-settings.ts";
+import { runStudy, type StudyPlan } from "../src/lab/study/study.ts";
+import { traceSettings } from "../src/lab/study/trace/trace-settings.ts";
+
+/** The most that a figure may be of that of one picker; and how much less even the load may be. */
+const LIMITS = { shared: 1.1, lossy: 1.15, evenness: 0.1 };
+const DELAY = "20ms";
+const LOSS = "0.05";
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: "string", default: "5" },
+    pickers: { type: "string", default: "2,4,8" },
+    only: { type: "string", default: "" },
+    trace: { type: "string" },
+    window: { type: "string", default: "10m" },
+    profile: { type: "string", default: "default" },
+  },
+});
+
+interface Case {
+  readonly name: string;
+  plan(flags: SimulateFlags): Promise<StudyPlan>;
+}
+
+function ofWorkload(workload: string, rate: string): Case {
+  return {
+    name: `${workload} at ${rate}`,
+    plan: async (flags) => simulateSettings([workload], { ...flags, rate: [rate] }, CATALOGUE),
+  };
+}
+
+const { trace, window } = values;
+const CASES: readonly Case[] = [
+  ofWorkload("hot-prefix", "30"),
+  ofWorkload("b2b-saas", "40"),
+  ofWorkload("agents", "1"),
+  ofWorkload("bursts", "800"),
+  ofWorkload("conversations", "4"),
+  ...(trace === undefined
+    ? []
+    : [
+        {
+          name: "Mooncake trace",
+          plan: async (flags: SimulateFlags) => (await traceSettings(trace, { ...flags, window }, CATALOGUE)).plan,
+        },
+      ]),
+];
+
+interface Figures {
+  readonly p90: number;
+  readonly p99: number;
+  readonly evenness: number;
+  readonly hits: number;
+}
+
+const summary: string[] = [];
+let failed = false;
+for (const one of CASES) {
+  if (!one.name.includes(values.only)) continue;
+  console.log(`\n# ${one.name}, ${values.seeds} seeds\n`);
+  console.log("pickers               TTFT p90 ms         p99 ms         max/mean load   hits");
+  const single = await played(one, {});
+  print("1", single, single);
+  for (const count of values.pickers.split(",")) {
+    const shared = await played(one, { pickers: count, peerDelay: DELAY });
+    const lossy = await played(one, { pickers: count, peerDelay: DELAY, peerLoss: LOSS });
+    const apart = await played(one, { pickers: count, peerDelay: "off" });
+    print(`${count}, ${DELAY}`, shared, single);
+    print(`${count}, ${DELAY}, 5 % lost`, lossy, single);
+    print(`${count}, share nothing`, apart, single);
+    judge(`${one.name}, ${count} pickers`, shared, single, LIMITS.shared);
+    judge(`${one.name}, ${count} pickers, 5 % lost`, lossy, single, LIMITS.lossy);
+  }
+}
+console.log(`\n# Summary\n\n${summary.join("\n")}`);
+if (failed) process.exitCode = 1;
+
+async function played(one: Case, flags: SimulateFlags): Promise<Figures> {
+  const { runs } = await runStudy(await one.plan({ ...flags, policy: [values.profile], seeds: values.seeds }));
+  const mean = (of: (run: RunResult) => number): number => runs.reduce((sum, run) => sum + of(run), 0) / runs.length;
+  return {
+    p90: mean(({ ttft }) => ttft.p90),
+    p99: mean(({ ttft }) => ttft.p99),
+    evenness: mean(({ maxToMeanLoad }) => maxToMeanLoad),
+    hits: mean(({ hitRate }) => hitRate),
+  };
+}
+
+function print(name: string, { p90, p99, evenness, hits }: Figures, single: Figures): void {
+  const ratio = (value: number, of: number): string => `${value.toFixed(0).padStart(7)} ${(value / of).toFixed(2)}x`;
+  console.log(
+    `${name.padEnd(20)} ${ratio(p90, single.p90)}  ${ratio(p99, single.p99)}  ${evenness.toFixed(2).padStart(8)} ${(evenness - single.evenness).toFixed(2).padStart(6)}  ${hits.toFixed(3).padStart(7)}`,
+  );
+}
+
+function judge(name: string, given: Figures, single: Figures, limit: number): void {
+  const worst = Math.max(given.p90 / single.p90, given.p99 / single.p99);
+  const uneven = given.evenness - single.evenness;
+  const met = worst <= limit && uneven <= LIMITS.evenness;
+  failed ||= !met;
+  summary.push(
+    `${met ? "met    " : "NOT MET"}  ${name}: p90 ${(given.p90 / single.p90).toFixed(2)}x, p99 ${(given.p99 / single.p99).toFixed(2)}x (limit ${limit}), load ${uneven >= 0 ? "+" : ""}${uneven.toFixed(2)} (limit +${LIMITS.evenness})`,
+  );
+}

@@ -1,0 +1,60 @@
+import type { Command } from "commander";
+import { PEERS_VARIABLE, type PeersGiven } from "../../pool/peers/peers-settings.ts";
+import type { FlagRow, GivenFlags } from "./go-flags.ts";
+
+const HELP = {
+  peers:
+    "Redis or Valkey through which replicas share their load and what they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
+  name: "replicas of one name share, for several pools on one store",
+  ca: "authorities of the store's certificate, PEM; default those of the system",
+  cert: "the certificate that this replica shows to the store, PEM",
+  key: "the key of --peers-cert, PEM",
+} as const;
+
+/** Flags of `sluice epp` for replicas that share what they know. */
+export const PEERS_FLAGS = [
+  {
+    ...row("peers", `${HELP.peers}. Empty: each replica knows its own requests alone.`),
+    takes: "URL",
+    env: PEERS_VARIABLE,
+  },
+  row("peers-name", `${HELP.name}. Default: NAMESPACE/POOL in Kubernetes, else \`default\`.`),
+  { ...row("peers-ca", `${HELP.ca}.`), takes: "FILE" },
+  { ...row("peers-cert", `${HELP.cert}.`), takes: "FILE" },
+  { ...row("peers-key", `${HELP.key}.`), takes: "FILE" },
+] as const satisfies readonly FlagRow[];
+
+function row<N extends string>(name: N, help: string) {
+  const sentence = `${help.charAt(0).toUpperCase()}${help.slice(1)}`;
+  return { name, type: "string", default: "", since: "ours", help: sentence } as const;
+}
+
+/** What the flags of `sluice epp` say. The environment is not in it. */
+export function peersGiven({ values, explicit }: GivenFlags<typeof PEERS_FLAGS>): PeersGiven {
+  const given = (name: keyof typeof values): string | undefined => (explicit.has(name) ? values[name] : undefined);
+  return {
+    redis: values.peers || undefined,
+    name: given("peers-name"),
+    ca: values["peers-ca"] || undefined,
+    certificate: values["peers-cert"] || undefined,
+    key: values["peers-key"] || undefined,
+  };
+}
+
+/** The options of `sluice gateway` for replicas that share what they know. */
+export interface PeersOptions {
+  readonly peers?: string;
+  readonly peersName?: string;
+  readonly peersCa?: string;
+  readonly peersCert?: string;
+  readonly peersKey?: string;
+}
+
+export function withPeersOptions(command: Command): Command {
+  return command
+    .option("--peers <url>", `${HELP.peers}. Absent: the variable ${PEERS_VARIABLE}, if any`)
+    .option("--peers-name <name>", `${HELP.name}; absent = default`)
+    .option("--peers-ca <file>", HELP.ca)
+    .option("--peers-cert <file>", HELP.cert)
+    .option("--peers-key <file>", HELP.key);
+}

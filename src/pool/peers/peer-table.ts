@@ -1,0 +1,194 @@
+import { LEAST_INTERVAL, type LoadMessage, MAX_ENDPOINTS, type PeerRefusal, SILENCE } from "./message.ts";
+import { REPLICA_STATES, Replica } from "./replica.ts";
+import { type PeerPace, SharedLoad } from "./shared-load.ts";
+
+/** The most replicas that are known at a time; those that are gone make room first. */
+export const MAX_REPLICAS = 64;
+/** The most addresses with a load: twice a full pool, because pools change. */
+const MAX_ADDRESSES = 2 * MAX_ENDPOINTS;
+/** Milliseconds after which a silent replica is forgotten. */
+const FORGET = 60_000;
+/** Milliseconds without load after which a replica counts as one that gets no traffic. */
+const QUIET = 60_000;
+/** Milliseconds that the news of a peer take, until that is measured: the time between two messages, and as much on the way. */
+const USUAL_LAG = 2 * LEAST_INTERVAL;
+
+/** Called after the load of the peers at an address has changed. @param requests rise of one replica, negative = fall */
+export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number) => void;
+
+/**
+ * The other replicas of this picker and their loads. Each message states the whole load of its sender, so a lost one heals with
+ * the next one. Order, repetition and restarts do not matter: the newest message of each living replica counts, and nothing else.
+ * The time of a message is when this process read it, on its own monotonic clock: no clock of another machine counts.
+ *
+ * Bounds: 64 replicas and 8,192 addresses.
+ */
+export class PeerTable {
+  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG };
+  readonly #onChange: LoadChanged;
+  readonly #replicas = new Map<string, Replica>();
+  readonly #loads = new Map<string, SharedLoad>();
+  #round = 0;
+  #ignored = 0;
+
+  constructor(onChange: LoadChanged) {
+    this.#onChange = onChange;
+  }
+
+  /** The known replicas, in the order in which they were first heard. */
+  get replicas(): Iterable<Replica> {
+    return this.#replicas.values();
+  }
+
+  /** The number of replicas that live. */
+  get live(): number {
+    let live = 0;
+    for (const { state } of this.#replicas.values()) if (state === "live") live++;
+    return live;
+  }
+
+  /** The number of addresses with a load, or with an endpoint that was asked for. */
+  get addresses(): number {
+    return this.#loads.size;
+  }
+
+  /** Loads of replicas that were left out, because there were too many addresses. */
+  get ignored(): number {
+    return this.#ignored;
+  }
+
+  replica(id: string): Replica | undefined {
+    return this.#replicas.get(id);
+  }
+
+  /** The load of the peers at an address, for an endpoint of this process that is added to it. */
+  loadAt(key: string): SharedLoad {
+    return this.#loads.get(key) ?? this.#open(key);
+  }
+
+  /** Call it when an endpoint has left the load that `loadAt` gave. */
+  release(shared: SharedLoad): void {
+    if (shared.isIdle) this.#loads.delete(shared.key);
+  }
+
+  /**
+   * Takes the load of a replica. Silent replicas must have been dropped before (`expire`).
+   * @param now monotonic milliseconds
+   * @returns why the message does not count, where it does not
+   */
+  hear(message: LoadMessage, now: number): PeerRefusal | undefined {
+    const known = this.#replicas.get(message.id);
+    if (known !== undefined && !known.isNews(message)) return "old";
+    const replica = known ?? this.#admit(message, now);
+    if (replica === undefined) return "crowded";
+    const { loads, facts } = message;
+    replica.state = REPLICA_STATES[replica.state].news;
+    replica.epoch = message.epoch;
+    replica.sequence = message.sequence;
+    replica.heardAt = now;
+    replica.messages++;
+    if (loads.length > 0) replica.busyAt = now;
+    if (facts !== undefined) {
+      replica.facts = facts;
+      replica.factsAt = now;
+    }
+    this.#round++;
+    for (const { key, requests, tokens } of loads) this.#set(replica, key, requests, tokens);
+    this.#clear(replica);
+    this.#countBusy(now);
+    return undefined;
+  }
+
+  /** Drops the loads and the facts of replicas that were silent for 3 s. @returns how many replicas fell silent */
+  expire(now: number): number {
+    let fell = 0;
+    for (const replica of this.#replicas.values()) {
+      const silent = now - replica.heardAt;
+      if (silent >= SILENCE && replica.state === "live") {
+        fell++;
+        this.#drop(replica);
+      }
+      if (silent >= FORGET) this.#replicas.delete(replica.id);
+    }
+    if (fell > 0) this.#countBusy(now);
+    return fell;
+  }
+
+  /** Monotonic milliseconds at which `expire` has something to do; Infinity = never. */
+  get nextExpiry(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const { state, heardAt } of this.#replicas.values())
+      next = Math.min(next, heardAt + (state === "live" ? SILENCE : FORGET));
+    return next;
+  }
+
+  #countBusy(now: number): void {
+    let busy = 0;
+    for (const { state, busyAt } of this.#replicas.values()) if (state === "live" && now - busyAt <= QUIET) busy++;
+    this.pace.busy = busy;
+  }
+
+  #admit(message: LoadMessage, now: number): Replica | undefined {
+    if (this.#replicas.size >= MAX_REPLICAS) {
+      const gone = [...this.#replicas.values()].find(({ state }) => state === "gone");
+      if (gone === undefined) return undefined;
+      this.#replicas.delete(gone.id);
+    }
+    const replica = new Replica(message, now);
+    this.#replicas.set(message.id, replica);
+    return replica;
+  }
+
+  #set(replica: Replica, key: string, requests: number, tokens: number): void {
+    let held = replica.loads.get(key);
+    if (held === undefined) {
+      const shared = this.#loads.get(key) ?? (this.#loads.size < MAX_ADDRESSES ? this.#open(key) : undefined);
+      if (shared === undefined) {
+        this.#ignored++;
+        return;
+      }
+      held = { shared, requests: 0, tokens: 0, round: 0 };
+      replica.loads.set(key, held);
+      shared.enter(replica);
+    }
+    // Several endpoints may share an address: their loads add up.
+    const again = held.round === this.#round;
+    held.round = this.#round;
+    const more = again ? requests : requests - held.requests;
+    const moreTokens = again ? tokens : tokens - held.tokens;
+    held.requests += more;
+    held.tokens += moreTokens;
+    this.#shift(held.shared, more, moreTokens);
+  }
+
+  /** Takes away the loads that the last message did not name. */
+  #clear(replica: Replica): void {
+    for (const [key, held] of replica.loads) {
+      if (held.round === this.#round) continue;
+      replica.loads.delete(key);
+      held.shared.leave(replica);
+      this.#shift(held.shared, -held.requests, -held.tokens);
+      this.release(held.shared);
+    }
+  }
+
+  #drop(replica: Replica): void {
+    replica.state = REPLICA_STATES[replica.state].silence;
+    replica.facts = undefined;
+    this.#round++;
+    this.#clear(replica);
+  }
+
+  #shift(shared: SharedLoad, requests: number, tokens: number): void {
+    if (requests === 0 && tokens === 0) return;
+    shared.requests += requests;
+    shared.tokens += tokens;
+    this.#onChange(shared, requests, tokens);
+  }
+
+  #open(key: string): SharedLoad {
+    const shared = new SharedLoad(key, this.pace);
+    this.#loads.set(key, shared);
+    return shared;
+  }
+}

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { realClock } from "../../base/clock/real.ts";
+import { selfSignedPair } from "../../base/grpc/self-signed.ts";
+import { type PeersGiven, peersConnection, peersSettings } from "./peers-settings.ts";
+
+const SECRET = { SLUICE_PEERS_SECRET: "0123456789abcdef" };
+
+describe("peersSettings", () => {
+  it("is undefined without a store, and takes the store of a flag before that of the environment", () => {
+    expect(peersSettings({ redis: undefined }, {})).toBeUndefined();
+    expect(peersSettings({ redis: undefined }, SECRET)).toBeUndefined();
+    expect(peersSettings({ redis: "" }, { SLUICE_PEERS: "" })).toBeUndefined();
+    const env = { SLUICE_PEERS: "redis://environment", ...SECRET };
+    expect(peersSettings({ redis: undefined }, env)).toEqual({
+      url: "redis://environment",
+      name: "default",
+      secret: "0123456789abcdef",
+      files: { ca: undefined, certificate: undefined, key: undefined },
+    });
+    expect(peersSettings({ redis: "redis://flag", name: "a/b" }, env, "llm/pool")).toMatchObject({
+      url: "redis://flag",
+      name: "a/b",
+    });
+    expect(peersSettings({ redis: "redis://flag" }, env, "llm/pool")?.name).toBe("llm/pool");
+  });
+
+  it.each<[string, PeersGiven, object, string, RegExp]>([
+    ["a URL of another kind", { redis: "http://store" }, {}, "REDIS_URL_INVALID", /redis:\/\//],
+    ["an option without effect", { redis: "redis://store?pool_size=3" }, {}, "REDIS_URL_INVALID", /pool_size/],
+    ["a name without a store", { redis: undefined, name: "x" }, {}, "FLAG_CONFLICT", /--peers-name.*--peers URL/],
+    ["an authority without a store", { redis: undefined, ca: "x" }, {}, "FLAG_CONFLICT", /--peers-ca/],
+    ["an authority without TLS", { redis: "redis://store", ca: "x" }, {}, "FLAG_CONFLICT", /rediss/],
+    ["a certificate without a key", { redis: "rediss://store", certificate: "x" }, {}, "FLAG_CONFLICT", /--peers-key/],
+    ["a name with a brace", { redis: "redis://store", name: "a}b" }, {}, "FLAG_VALUE", /--peers-name/],
+    ["an empty name", { redis: "redis://store", name: "" }, {}, "FLAG_VALUE", /--peers-name/],
+    ["a long name", { redis: "redis://store", name: "a".repeat(254) }, {}, "FLAG_VALUE", /253/],
+    ["a short secret", { redis: "redis://store" }, { SLUICE_PEERS_SECRET: "hush" }, "FLAG_VALUE", /16 characters/],
+  ])("refuses %s", (_, given, env, code, message) => {
+    expect(() => peersSettings(given, { ...env })).toThrow(
+      expect.objectContaining({ code, message: expect.stringMatching(message) }),
+    );
+    expect(() => peersSettings(given, { ...env })).not.toThrow(/hush/);
+  });
+});
+
+describe("peersConnection", () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "sluice-peers-"));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  const file = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  };
+
+  it("reads the files of certificates, and says which one cannot be used", async () => {
+    const { cert, key } = await selfSignedPair(realClock);
+    const files = { ca: file("ca.pem", cert), certificate: file("cert.pem", cert), key: file("key.pem", key) };
+    const given = { redis: "rediss://store", ...files };
+    expect(peersConnection(peersSettings(given, {})!)).toEqual({
+      url: "rediss://store",
+      tls: { ca: cert, cert, key },
+      enableTracing: false,
+    });
+    expect(peersConnection(peersSettings({ redis: "rediss://store" }, {})!).tls).toEqual({});
+    const missing = peersSettings({ ...given, ca: join(folder, "none.pem") }, {})!;
+    expect(() => peersConnection(missing)).toThrow(expect.objectContaining({ code: "TLS_FILE_UNREADABLE" }));
+    const other = await selfSignedPair(realClock);
+    const wrong = peersSettings({ ...given, key: file("other.pem", other.key) }, {})!;
+    expect(() => peersConnection(wrong)).toThrow(expect.objectContaining({ code: "TLS_PAIR_MISMATCH" }));
+  });
+});

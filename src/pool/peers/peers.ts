@@ -1,0 +1,270 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { expireAfter } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { SharedPrefixes } from "../../base/plugin/shared-prefixes.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
+import type { EndpointRegistry } from "../endpoints/registry.ts";
+import { type ClusterMark, clusterMark, decodeLoad, encodeLoad, hashKeys } from "./codec.ts";
+import { LearntFacts } from "./learnt-facts.ts";
+import { type EndpointLoad, LEAST_INTERVAL, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
+import { PeerTable } from "./peer-table.ts";
+import { keyOf, PlacedLog } from "./placed-log.ts";
+import { Publisher } from "./publisher.ts";
+import type { SharedLoad } from "./shared-load.ts";
+import type { PeerReceiver, PeerTransport } from "./transport.ts";
+
+/** What names the pool whose replicas share what they know. */
+export interface PeerIdentity {
+  /** Equal in all replicas and different in any other pool that uses the same store, such as `default/llama`. */
+  readonly cluster: string;
+  /** Known to the replicas alone: it salts the block hashes. "" = none. */
+  readonly secret: string;
+}
+
+export interface PeersParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly identity: PeerIdentity;
+  readonly transport: PeerTransport;
+  readonly registry: EndpointRegistry;
+  /** Undefined where the bytes per token are not learnt. */
+  readonly bytesPerToken: BytesPerToken | undefined;
+  /** Called after the load of peers has changed: requests that wait may find room. */
+  onLoad?(): void;
+}
+
+/**
+ * How far this replica knows what its peers know. `connecting`: the store was never reached. `catching-up`: the store is there, and
+ * the log is being read. `in-step`: news come as they happen. `away`: the store was lost, so peers are forgotten after 3 s.
+ */
+export type PeersState = "connecting" | "catching-up" | "in-step" | "away" | "closed";
+type PeersEvent = "up" | "read" | "lost" | "close";
+
+export const PEERS_STATES: Readonly<Record<PeersState, Readonly<Record<PeersEvent, PeersState>>>> = {
+  connecting: { up: "catching-up", read: "connecting", lost: "connecting", close: "closed" },
+  "catching-up": { up: "catching-up", read: "in-step", lost: "away", close: "closed" },
+  "in-step": { up: "catching-up", read: "in-step", lost: "away", close: "closed" },
+  away: { up: "catching-up", read: "away", lost: "away", close: "closed" },
+  closed: { up: "closed", read: "closed", lost: "closed", close: "closed" },
+};
+
+/** The longest way of a message that counts, in milliseconds: a store that is slower is of no use for what happens now. */
+const LONGEST_WAY = 1000;
+/** The part of the mean that each measured way has. */
+const NEW_PART = 1 / 8;
+
+/** The least milliseconds between two warnings about one kind of refused messages. */
+const WARNING_INTERVAL = 60_000;
+
+const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
+  garbage: "a message of a peer cannot be read and is left out: does something else write to these keys?",
+  version:
+    "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
+  cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
+  crowded: "there are too many replicas: the messages of some are left out",
+};
+
+/**
+ * The part of a picker that shares what it knows with its replicas: loads in flight, what decisions placed, and facts about servers
+ * and models. Works on what it has: without a store, or without peers, decisions see the own load alone, as ever.
+ */
+export class Peers implements PeerReceiver {
+  /** Who this replica is, in its messages. */
+  readonly self: Pick<Sender, "id" | "epoch">;
+  readonly table: PeerTable;
+  readonly placedLog: PlacedLog;
+  /** Why messages did not count, and how many. */
+  readonly refused: Record<PeerRefusal, number>;
+  /** Messages and bytes of loads that were sent. */
+  readonly sent = { messages: 0, bytes: 0 };
+  state: PeersState = "connecting";
+  /** Why the store is away; "" = it is not. */
+  reason = "";
+  readonly #parts: PeersParts;
+  readonly #cluster: ClusterMark;
+  readonly #facts: LearntFacts;
+  readonly #publisher: Publisher;
+  readonly #warnedAt = new Map<PeerRefusal, number>();
+  #sequence = 0;
+  #sentAt = 0;
+  #factsDue = true;
+  #expiry: Timer | undefined;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor(parts: PeersParts) {
+    const { clock, random, registry, identity, transport, bytesPerToken } = parts;
+    this.#parts = parts;
+    this.self = { id: hexId(random), epoch: Math.floor(clock.wall()) * 1024 + random.below(1024) };
+    this.refused = Object.fromEntries(REFUSALS.map((why) => [why, 0])) as Record<PeerRefusal, number>;
+    this.#cluster = clusterMark(identity.cluster, identity.secret);
+    this.table = new PeerTable((shared, requests, tokens) => this.#loadChanged(shared, requests, tokens));
+    this.placedLog = new PlacedLog({
+      ...{ clock, registry, cluster: this.#cluster, self: this.self },
+      hashKeys: hashKeys(identity.cluster, identity.secret),
+      append: (message) => transport.appendPlaced(message),
+    });
+    this.#facts = new LearntFacts({ clock, registry, bytesPerToken });
+    this.#publisher = new Publisher(clock, (isHeartbeat) => this.#publish(isHeartbeat));
+    registry.inFlight.share(() => this.#publisher.changed());
+    for (const endpoint of registry.list()) this.#added(endpoint);
+    this.#unsubscribe = [
+      registry.onAdded((endpoint) => this.#added(endpoint)),
+      registry.onRemoved((endpoint) => this.#removed(endpoint)),
+      registry.onStateChanged(() => {
+        this.#factsDue = true;
+        this.#publisher.changed();
+      }),
+    ];
+  }
+
+  /** Where producers of prefix knowledge meet those of the other replicas. */
+  get prefixes(): SharedPrefixes {
+    return this.placedLog;
+  }
+
+  /** Connects, and sends from now on. Call it once. */
+  start(): void {
+    this.#parts.transport.start(this);
+    this.placedLog.start();
+    this.#publisher.start();
+  }
+
+  /** Tells the peers that this replica has no load any more, and ends the connections. */
+  async close(): Promise<void> {
+    if (this.state === "closed") return;
+    this.placedLog.close();
+    this.#publisher.close();
+    this.#send([], false);
+    this.#move("close");
+    this.#expiry?.cancel();
+    for (const end of this.#unsubscribe) end();
+    await this.#parts.transport.close();
+  }
+
+  load(message: Uint8Array): void {
+    const refusal = this.#hear(message);
+    if (refusal !== undefined) this.#refuse(refusal);
+  }
+
+  placed(message: Uint8Array): void {
+    const refusal = this.placedLog.hear(message);
+    if (refusal !== undefined) this.#refuse(refusal);
+  }
+
+  connection(up: boolean, reason = ""): void {
+    this.#move(up ? "up" : "lost");
+    this.reason = up ? "" : reason;
+    // A store that lost its data, and peers that forgot this replica, hear of it at once.
+    this.#factsDue = true;
+    if (up) this.#publisher.changed();
+  }
+
+  caughtUp(): void {
+    this.#move("read");
+  }
+
+  #hear(message: Uint8Array): PeerRefusal | undefined {
+    const read = decodeLoad(this.#cluster, message);
+    if (typeof read === "string") return read;
+    const now = this.#parts.clock.now();
+    if (read.id === this.self.id) {
+      if (read.epoch === this.self.epoch && read.sequence === this.#sequence) this.#came(now - this.#sentAt);
+      return "own";
+    }
+    this.#expire();
+    const refusal = this.table.hear(read, now);
+    if (refusal !== undefined) return refusal;
+    if (read.facts !== undefined) this.#facts.hear(read.facts, now);
+    this.#parts.onLoad?.();
+    if (this.#expiry === undefined) this.#armExpiry();
+    return undefined;
+  }
+
+  /** An own message is back: those of peers have come about as far. */
+  #came(ms: number): void {
+    const { pace } = this.table;
+    const lag = LEAST_INTERVAL + Math.min(LONGEST_WAY, ms);
+    pace.lagMs += (lag - pace.lagMs) * NEW_PART;
+  }
+
+  #move(event: PeersEvent): void {
+    this.state = PEERS_STATES[this.state][event];
+  }
+
+  #added(endpoint: PoolEndpoint): void {
+    const shared = this.table.loadAt(keyOf(endpoint));
+    shared.endpoints.add(endpoint);
+    this.#parts.registry.inFlight.addPeers(endpoint, shared);
+    this.placedLog.endpointAdded(endpoint);
+  }
+
+  #removed(endpoint: PoolEndpoint): void {
+    const shared = this.table.loadAt(keyOf(endpoint));
+    shared.endpoints.delete(endpoint);
+    this.table.release(shared);
+  }
+
+  #loadChanged({ endpoints }: SharedLoad, requests: number, tokens: number): void {
+    for (const endpoint of endpoints) this.#parts.registry.inFlight.peersChanged(endpoint, requests, tokens);
+  }
+
+  #publish(isHeartbeat: boolean): void {
+    const loads: EndpointLoad[] = [];
+    for (const endpoint of this.#parts.registry.list()) {
+      const { requests, tokens } = endpoint.own;
+      if (requests > 0) loads.push({ key: keyOf(endpoint), requests, tokens });
+    }
+    this.#send(loads, isHeartbeat || this.#factsDue);
+    this.#factsDue = false;
+  }
+
+  #send(loads: readonly EndpointLoad[], withFacts: boolean): void {
+    const facts = withFacts ? this.#facts.own() : undefined;
+    const message = encodeLoad(this.#cluster, { ...this.self, sequence: ++this.#sequence, loads, facts });
+    this.sent.messages++;
+    this.sent.bytes += message.length;
+    this.#sentAt = this.#parts.clock.now();
+    this.#parts.transport.publishLoad(message);
+  }
+
+  #expire(): void {
+    if (this.table.expire(this.#parts.clock.now()) > 0) this.#parts.onLoad?.();
+  }
+
+  /** A pause of this process must not make its peers look silent: what waits in the sockets is read first. */
+  #armExpiry(): void {
+    const { clock } = this.#parts;
+    const at = this.table.nextExpiry;
+    if (at === Number.POSITIVE_INFINITY || this.state === "closed") return;
+    this.#expiry = expireAfter(
+      clock,
+      at - clock.now(),
+      () => {
+        this.#expiry = undefined;
+        this.#expire();
+        this.#armExpiry();
+      },
+      true,
+    );
+  }
+
+  #refuse(why: PeerRefusal): void {
+    this.refused[why]++;
+    const words = REFUSAL_WORDS[why];
+    if (words === undefined) return;
+    const now = this.#parts.clock.now();
+    if (now - (this.#warnedAt.get(why) ?? Number.NEGATIVE_INFINITY) < WARNING_INTERVAL) return;
+    this.#warnedAt.set(why, now);
+    this.#parts.log.warn({ refusal: why, messages: this.refused[why] }, words);
+  }
+}
+
+/** 64 random bits as hexadecimal digits. */
+function hexId(random: Random): string {
+  let id = "";
+  for (let i = 0; i < 4; i++) id += random.below(0x10000).toString(16).padStart(4, "0");
+  return id;
+}

@@ -1,0 +1,80 @@
+import type { InFlightLoad } from "../../base/inference/endpoint.ts";
+import type { PeerPart, PoolEndpoint } from "../endpoints/pool-endpoint.ts";
+
+/** When a replica was last heard. */
+export interface Heard {
+  /** Monotonic milliseconds of this process. */
+  readonly heardAt: number;
+}
+
+/** How far this process is behind its peers. */
+export interface PeerPace {
+  /** Peers that live and have had traffic in the last minute. */
+  busy: number;
+  /** Milliseconds from a request of a peer until this process knows of it. */
+  lagMs: number;
+}
+
+const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
+/** After as many lags nothing is left to expect: 2 % of it. */
+const LAGS = 4;
+
+/** What all peers together have in flight at one address. `PeerTable` changes it, and `InFlight` tells what this process sends. */
+export class SharedLoad implements PeerPart {
+  /** `address:port`. */
+  readonly key: string;
+  requests = 0;
+  tokens = 0;
+  /** The endpoints of this process with that address; usually one. */
+  readonly endpoints = new Set<PoolEndpoint>();
+  readonly #pace: PeerPace;
+  /** The replicas that have load here. */
+  readonly #sources: Heard[] = [];
+  /** What this process has sent here in the last lag; older requests count less and less. */
+  #recent = 0;
+  #recentTokens = 0;
+  #sentAt = 0;
+  readonly #unseen = { requests: 0, tokens: 0 };
+
+  constructor(key: string, pace: PeerPace) {
+    this.key = key;
+    this.#pace = pace;
+  }
+
+  /** Nobody needs it: no replica has load here, and the pool has no such endpoint. */
+  get isIdle(): boolean {
+    return this.#sources.length === 0 && this.endpoints.size === 0;
+  }
+
+  ageMs(now: number): number {
+    let oldest = now;
+    for (const { heardAt } of this.#sources) if (heardAt < oldest) oldest = heardAt;
+    return now - oldest;
+  }
+
+  sent(tokens: number, now: number): void {
+    const kept = Math.exp((this.#sentAt - now) / this.#pace.lagMs);
+    this.#recent = this.#recent * kept + 1;
+    this.#recentTokens = this.#recentTokens * kept + tokens;
+    this.#sentAt = now;
+  }
+
+  unseen(now: number): InFlightLoad {
+    const { busy, lagMs } = this.#pace;
+    const lags = (now - this.#sentAt) / lagMs;
+    if (busy === 0 || this.#recent === 0 || lags > LAGS) return NOTHING;
+    const share = busy * Math.exp(-lags);
+    this.#unseen.requests = share * this.#recent;
+    this.#unseen.tokens = share * this.#recentTokens;
+    return this.#unseen;
+  }
+
+  enter(source: Heard): void {
+    this.#sources.push(source);
+  }
+
+  leave(source: Heard): void {
+    const at = this.#sources.indexOf(source);
+    if (at >= 0) this.#sources.splice(at, 1);
+  }
+}

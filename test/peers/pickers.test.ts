@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ask } from "../support/client.ts";
+import { poll } from "../support/poll.ts";
+import { Pickers, peersOf } from "./pickers.ts";
+
+/** A prompt of some hundred blocks that no other number has. */
+const prompt = (n: number): string => `document ${n}: ${`clause ${n} of the contract says so. `.repeat(100)}`;
+
+describe("three pickers that share, behind one Envoy that takes them in turn", () => {
+  let pickers: Pickers;
+
+  beforeAll(async () => {
+    pickers = await Pickers.start();
+  });
+  afterAll(() => pickers?.stop());
+
+  it("hear each other", async () => {
+    await pickers.allHear(2);
+    const ids = (await Promise.all(pickers.replicas.map(peersOf))).map(({ self }) => self.id);
+    expect(new Set(ids).size).toBe(3);
+    for (const { adminUrl } of pickers.replicas) {
+      expect((await ask(`${adminUrl}/ready`)).status).toBe(200);
+      const { text } = await ask(`${adminUrl}/metrics`);
+      expect(text).toContain('sluice_peers{state="live"} 2');
+      expect(text).toContain("sluice_peers_store_up 1");
+    }
+  });
+
+  it("send each prompt to the server that has its beginning, whichever of them placed it", async () => {
+    const homes: (number | undefined)[] = [];
+    for (let n = 0; n < 6; n++) homes.push((await pickers.send(prompt(n), `first-${n}`)).port);
+    await pickers.logIsRead();
+    const strays: string[] = [];
+    for (let round = 0; round < 2; round++)
+      for (let n = 0; n < 6; n++) {
+        const { port } = await pickers.send(`${prompt(n)} question ${round}`, `again-${round}-${n}`);
+        if (port !== homes[n]) strays.push(`${round}-${n}`);
+      }
+    expect(strays).toEqual([]);
+    for (const epp of pickers.replicas) expect((await peersOf(epp)).received.decisions).toBeGreaterThan(0);
+  });
+
+  it("count together what the servers run, to the request", async () => {
+    const long = pickers.begin(18, (n) => `story ${n}`);
+    await pickers.countsAgree(18);
+    const running = await pickers.running();
+    expect(Math.min(...running)).toBeGreaterThan(0);
+    long.end();
+    await pickers.countsAgree(0);
+  });
+
+  it("take requests while the store is away, and agree again once it is back", async () => {
+    const long = pickers.begin(6, (n) => `before ${n}`);
+    await pickers.countsAgree(6);
+    await pickers.store.kill();
+    for (const epp of pickers.replicas)
+      await poll("the store to be missed", async () => (await peersOf(epp)).state === "away");
+    for (let n = 0; n < 6; n++) expect((await pickers.send(prompt(n), `away-${n}`)).status).toBe(200);
+    const more = pickers.begin(6, (n) => `meanwhile ${n}`);
+    await pickers.store.restart();
+    await pickers.allHear(2);
+    await pickers.countsAgree(12);
+    long.end();
+    more.end();
+    await pickers.countsAgree(0);
+  });
+
+  it("forget at once the load of a picker that was killed", async () => {
+    const long = pickers.begin(9, (n) => `last words ${n}`);
+    await pickers.countsAgree(9);
+    await pickers.replicas[2]!.process.stop("SIGKILL");
+    await pickers.allHear(1);
+    await pickers.countsAgree();
+    // What the others carry runs on.
+    const survivors = (await pickers.running()).reduce((sum, one) => sum + one, 0);
+    expect(survivors).toBeGreaterThanOrEqual(6);
+    for (let n = 0; n < 6; n++) expect((await pickers.send(prompt(n), `survived-${n}`)).status).toBe(200);
+    long.end();
+    await pickers.countsAgree(0);
+  });
+});

@@ -1,0 +1,150 @@
+import type { PeersView } from "../../src/pool/peers/peers-view.ts";
+import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
+import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
+import { freePort, onFreePorts } from "../support/free-port.ts";
+import { poll } from "../support/poll.ts";
+import { type RunningRedis, startRedis } from "../support/redis.ts";
+import { type Epp, endpointsFile, type Sim, seenBy, startEpp, startSims } from "../support/stack.ts";
+import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
+
+/** Milliseconds that a model server takes for each token of an answer: one of 100,000 tokens outlasts any test. */
+const TOKEN_MS = 50;
+const ENDLESS = 100_000;
+
+const argsFor = ({ port }: TcpProxy): string[] => ["--peers", `redis://127.0.0.1:${port}`, "--peers-name", "llm/pool"];
+
+/** Replicas of a picker that share through one store, behind one Envoy, in front of three model servers. */
+export class Pickers {
+  readonly store: RunningRedis;
+  /** Stands between the pickers and the store. */
+  readonly proxy: TcpProxy;
+  readonly sims: readonly Sim[];
+  readonly replicas: Epp[];
+  readonly envoy: RunningEnvoy;
+  readonly #endpoints: string;
+
+  private constructor(parts: Pick<Pickers, "store" | "proxy" | "sims" | "replicas" | "envoy">, endpoints: string) {
+    ({ store: this.store, proxy: this.proxy, sims: this.sims, replicas: this.replicas, envoy: this.envoy } = parts);
+    this.#endpoints = endpoints;
+  }
+
+  static async start(count = 3): Promise<Pickers> {
+    const store = await startRedis();
+    const proxy = await tcpProxy(store.port);
+    const sims = await startSims(3, ["--max-model-len", "1000000", "--inter-token-latency", `${TOKEN_MS}ms`]);
+    const ports = sims.map(({ port }) => port);
+    const endpoints = endpointsFile(ports);
+    // Ports of their own, so that a replica can come back to its port.
+    const start = async (): Promise<Epp> =>
+      onFreePorts(async () => startEpp(endpoints, await freePort(), argsFor(proxy)));
+    const replicas = await Promise.all(Array.from({ length: count }, start));
+    const [first, ...more] = replicas.map(({ port }) => ({ host: "127.0.0.1", port }));
+    const envoy = await startEnvoy({
+      variant: "standalone",
+      eppPort: first!.port,
+      serverPorts: ports,
+      bootstrap: { morePickers: more },
+      concurrency: 1,
+      // In turn, so that each replica gets its part of each group of requests.
+      edit: (yaml) => yaml.replace(/^( *)lb_policy: LEAST_REQUEST$/m, "$1lb_policy: ROUND_ROBIN"),
+    });
+    await envoy.findsPickers(count);
+    return new Pickers({ store, proxy, sims, replicas, envoy }, endpoints);
+  }
+
+  /** Starts a replica that was ended again, on its port. */
+  async restart(n: number): Promise<void> {
+    this.replicas[n] = await startEpp(this.#endpoints, this.replicas[n]!.port, argsFor(this.proxy));
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.envoy.port}/v1/chat/completions`;
+  }
+
+  get live(): readonly Epp[] {
+    return this.replicas.filter(({ process }) => process.exit === undefined);
+  }
+
+  /** Resolves when each living replica hears so many others and is in step with the log. */
+  async allHear(others: number): Promise<void> {
+    for (const epp of this.live)
+      await poll("the replicas to hear each other", async () => {
+        const { state, replicas } = await peersOf(epp);
+        return state === "in-step" && replicas.filter(({ state: is }) => is === "live").length === others;
+      });
+  }
+
+  /** Resolves when each living replica has read what all of them have placed. */
+  async logIsRead(): Promise<void> {
+    await poll("the log to be read", async () => {
+      const views = await Promise.all(this.live.map(peersOf));
+      const most = Math.max(...views.map(({ received }) => received.placed));
+      return most > 0 && views.every(({ received, waiting }) => received.placed === most && waiting === 0);
+    });
+  }
+
+  /** Sends a chat with this prompt and waits for its answer. @returns the port of the server that got it */
+  async send(prompt: string, id: string): Promise<{ readonly status: number; readonly port: number | undefined }> {
+    const headers = { ...JSON_HEADERS, "x-test-id": id };
+    const { status } = await ask(this.url, { headers, body: chat(prompt, { max_tokens: 1 }) });
+    const [seen] = await seenBy(this.sims, id);
+    return { status, port: seen?.port };
+  }
+
+  /** Begins chats that run until `end` is called. */
+  begin(count: number, prompt: (n: number) => string): { end(): void } {
+    const abort = new AbortController();
+    for (let n = 0; n < count; n++) {
+      const body = chat(prompt(n), { max_tokens: ENDLESS, stream: true });
+      ask(this.url, { headers: JSON_HEADERS, body, signal: abort.signal }).catch(() => {});
+    }
+    return { end: () => abort.abort() };
+  }
+
+  /** The requests that each model server runs, in the order of the servers. */
+  running(): Promise<number[]> {
+    return Promise.all(
+      this.sims.map(async ({ url }) => {
+        const page = (await ask(`${url}/metrics`)).text;
+        const of = (name: string): number => Number(new RegExp(`^vllm:${name}\\{.*\\} (\\S+)$`, "m").exec(page)?.[1]);
+        return of("num_requests_running") + of("num_requests_waiting");
+      }),
+    );
+  }
+
+  /** Resolves when every living replica counts in flight what the servers run, to the request, and that is `total`. */
+  async countsAgree(total?: number): Promise<void> {
+    const counts = async (): Promise<string[]> => {
+      const running = await this.running();
+      const known = await Promise.all(this.live.map((epp) => inFlightOf(epp, this.sims)));
+      const sum = running.reduce((all, one) => all + one, 0);
+      if (total !== undefined && sum !== total) return [`servers run ${sum}, not ${total}`];
+      return known.flatMap((one, i) => (String(one) === String(running) ? [] : [`${i} counts ${one}, not ${running}`]));
+    };
+    await poll("all replicas to count what the servers run", async () => {
+      const wrong = await counts();
+      if (wrong.length > 0) throw new Error(wrong.join("; "));
+      return true;
+    });
+  }
+
+  async stop(): Promise<void> {
+    const parts = [...this.sims, ...this.replicas, this.envoy];
+    await Promise.all(parts.map(({ process }) => process.stop("SIGKILL")));
+    await this.proxy.close();
+    await this.store.stop();
+  }
+}
+
+/** What a replica says of the others. */
+export function peersOf({ adminUrl }: Epp): Promise<PeersView> {
+  return getJson(`${adminUrl}/debug/peers`);
+}
+
+/** The requests that a replica counts in flight at each server, those of its peers included. */
+async function inFlightOf({ adminUrl }: Epp, sims: readonly Sim[]): Promise<number[]> {
+  const { endpoints } = await getJson<{ endpoints: { hostPort: string; inFlight: { requests: number } }[] }>(
+    `${adminUrl}/debug/endpoints`,
+  );
+  return sims.map(({ port }) => endpoints.find((one) => one.hostPort.endsWith(`:${port}`))!.inFlight.requests);
+}

@@ -43,9 +43,11 @@ export class ShardedHolders {
     this.#tables[entry & (SHARDS - 1)]!.release(entry >>> SHARD_BITS, slot);
   }
 
-  /** As `HolderTable.narrow`. */
-  narrow(entry: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
-    return this.#tables[entry & (SHARDS - 1)]!.narrow(entry >>> SHARD_BITS, alive, gone, words);
+  /** As `HolderTable.narrow`, for a hash. @returns -1 when the hash has no holder */
+  narrow(low: number, high: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
+    const table = this.#tables[high >>> (32 - SHARD_BITS)]!;
+    const entry = table.find(low, high);
+    return entry < 0 ? -1 : table.narrow(entry, alive, gone, words);
   }
 
   /** As `HolderTable.heldIn`. */

@@ -1,5 +1,9 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BatchCalls, chatLines } from "../batch-api/calls.ts";
 import { Cleanup, Dispatching, inSeconds, ScriptedGateway } from "../dispatch/dispatching.ts";
 import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
@@ -90,6 +94,30 @@ describe("the page of the other processes, in Chromium", () => {
     expect(await page.locator(".main").textContent()).toContain("It knows what the others know.");
     await other.process.stop("SIGKILL");
     await rows.nth(1).getByText("gone", { exact: true }).waitFor();
+    await page.close();
+  });
+
+  it("follows a batch of the Batch API to its end", async () => {
+    const [sim] = await startSims(1);
+    cleanup.add(sim!.process, (each) => each.stop());
+    const folder = mkdtempSync(join(tmpdir(), "sluice-page-batches-"));
+    const gateway = await startGateway(endpointsFile([sim!.port]), ["--batch", folder]);
+    cleanup.add(gateway.process, (each) => each.stop());
+    const page = await open(gateway.adminUrl);
+    await page.getByRole("link", { name: "Queues" }).click();
+    await page.getByText("No batch yet").waitFor();
+    const calls = new BatchCalls(`${gateway.url}/v1`);
+    const id = await calls.submit(chatLines("page-", 3));
+    const row = page.getByRole("group", { name: "Batches" }).locator("tbody tr", { hasText: id });
+    await row.getByText("completed").waitFor();
+    expect(await row.textContent()).toContain("3 of 3");
+    // The page has no orders: batches end by their callers.
+    expect(
+      await page
+        .getByRole("region", { name: "Batches" })
+        .getByRole("button", { name: /cancel/i })
+        .count(),
+    ).toBe(0);
     await page.close();
   });
 

@@ -5,6 +5,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { severalBegin } from "./decision-search.ts";
+import type { BatchesFeed } from "./feed/batches.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { CHECK_PATH, checkRoute } from "./page/check-route.ts";
 import { NO_QUEUES } from "./page/core-queues.ts";
@@ -23,7 +24,7 @@ interface AdminOptions extends ListenOptions {
   /** Adds routes of the demo. */
   readonly demo?: ((app: Hono) => void) | undefined;
   /** The answer of `/debug/batches`; absent = the process has no batches. */
-  readonly batches?: (() => object) | undefined;
+  readonly batches?: (() => BatchesFeed) | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -136,8 +137,8 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   };
 }
 
-function besideOf({ demo, views }: AdminOptions): Beside {
-  return { demo: demo !== undefined, replicas: views.peers() !== undefined };
+function besideOf({ demo, views, batches }: AdminOptions): Beside {
+  return { demo: demo !== undefined, replicas: views.peers() !== undefined, batches: batches !== undefined };
 }
 
 /** The kinds of profiles: where CPU time goes, and allocations that are still alive. */

@@ -235,14 +235,14 @@ describe("the page, with figures that are made up", () => {
     const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
     await rows.nth(2).waitFor();
     expect(await rows.nth(0).textContent()).toMatch(/^epp-0 this onelive.*/);
-    expect(await rows.nth(1).textContent()).toMatch(/^epp-1live.*120 ms ago30/);
-    expect(await rows.nth(2).textContent()).toMatch(/^epp-2gone.*ago.*–/);
+    expect(await rows.nth(1).textContent()).toMatch(/^epp-1 live.*120 ms ago30/);
+    expect(await rows.nth(2).textContent()).toMatch(/^epp-2 gone.*ago.*–/);
     const main = page.locator(".main");
     expect(await main.textContent()).toContain("It knows what the others know.");
     await page.getByRole("link", { name: "Queues" }).click();
     const batches = page.getByRole("group", { name: "Batches" }).locator("tbody tr");
     await batches.nth(1).waitFor();
-    expect(await batches.nth(0).textContent()).toMatch(/batch_7fin progress450 of 1,000 \(50 failed\).*too late/);
+    expect(await batches.nth(0).textContent()).toMatch(/batch_7f–in progress450 of 1,000 \(50 failed\).*too late/);
     expect(await batches.nth(1).textContent()).toContain("completed");
     expect(await main.textContent()).toContain("1 open, 550 lines left, 12/s");
 

@@ -170,8 +170,11 @@ function StorePanel({ feed: { state, store } }: { feed: PeersFeed }) {
   );
 }
 
+/** A store hands each replica its own messages back, and some of another one twice. */
+const USUAL: ReadonlySet<string> = new Set(["own", "old"]);
+
 function Messages({ feed: { sent, received, waiting, dropped, refused } }: { feed: PeersFeed }) {
-  const reasons = Object.entries(refused).filter(([, times]) => times > 0);
+  const reasons = Object.entries(refused).filter(([reason, times]) => times > 0 && !USUAL.has(reason));
   return (
     <Panel title="Messages" note="since the start" padded>
       <Facts

@@ -23,6 +23,6 @@ export function peersOf(): PeersFeed {
     replicas: [replica(1, "live", 120, 30), replica(2, "gone", 42_000, 0)],
     sent: { loads: 4210, placed: 910, bytes: 1_310_720 },
     received: { loads: 8120, placed: 1840, decisions: 1840, blocks: 61_200 },
-    ...{ waiting: 0, dropped: 0, refused: { garbage: 0, version: 0, damaged: 0 } },
+    ...{ waiting: 0, dropped: 0, refused: { own: 4210, garbage: 0, version: 0, damaged: 0 } },
   };
 }

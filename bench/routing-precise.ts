@@ -1,54 +1,41 @@
 /**
- * Exact prefix matches beside approximate ones, in the simulation: the same profile, once with the KV-cache events of the servers and
- * once with what the picker assumes. What must hold: exact matches are never worse than approximate ones by more than 3 % in the TTFT
- * p90, and at least 20 % better where the approximate index errs.
+ * What a picker knows of the servers' caches, in the simulation. Two comparisons of one profile:
  *
- *   node bench/routing-precise.ts [--seeds 5] [--only PART-OF-A-NAME] [--pair llm-d|default]
+ * - `--pair default` or `llm-d`: prefixes by the KV-cache events of the servers, beside prefixes by what was routed where. What must
+ *   hold: exact matches are never worse by more than 3 % in the TTFT p90, and at least 20 % better where the approximate index errs.
+ * - `--pair learning`: an approximate index that learns from the cached tokens in answers, beside one that does not. What must hold:
+ *   never worse by more than 3 %.
+ *
+ *   node bench/routing-precise.ts [--seeds 5] [--only PART-OF-A-NAME] [--pair default|llm-d|learning]
+ *     [--trace FILE [--window 10m] [--speed 1]]
  *
  * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds of the TTFT p90.
  */
 import { parseArgs } from "node:util";
 import { CATALOGUE } from "../src/lab/study/catalogue.ts";
-import { type SimulateFlags, simulateSettings } from "../src/lab/study/simulate-settings.ts";
-import { runStudy } from "../src/lab/study/study.ts";
+import type { Policy } from "../src/lab/study/policies.ts";
+import { DEFAULT_CONFIG } from "../src/picker/config/defaults.ts";
+import { CACHE_CASES, playCase, TRACE_CASE } from "./support/cache-cases.ts";
 
 const NEVER_WORSE = 1.03;
 const BETTER = 0.8;
 
-interface Case {
-  readonly name: string;
-  readonly workload: string;
-  readonly flags: SimulateFlags;
-  /** Blocks of a server's cache; absent = those of the preset. */
-  readonly kvBlocks?: number;
-  /** The approximate index is expected to err. */
-  readonly errs?: boolean;
-}
+const UNTAUGHT: Policy = {
+  name: "untaught",
+  about: "the built-in profile, whose index learns nothing from answers",
+  source: {
+    configText: DEFAULT_CONFIG.replace(
+      "plugins:\n",
+      "plugins:\n- type: approx-prefix-cache-producer\n  parameters: {learnFromAnswers: false}\n",
+    ),
+  },
+};
 
-// The prompts of b2b-saas fill about 110,000 blocks, 13,800 for each of eight servers.
-const CASES: readonly Case[] = [
-  { name: "b2b-saas, all fits", workload: "b2b-saas", flags: { rate: ["25"] } },
-  {
-    name: "b2b-saas, four times the cache",
-    workload: "b2b-saas",
-    flags: { rate: ["10"] },
-    kvBlocks: 3_450,
-    errs: true,
-  },
-  { name: "b2b-saas, cold", workload: "b2b-saas", flags: { rate: ["25"], cold: true } },
-  { name: "b2b-saas, 2 bytes a token", workload: "b2b-saas", flags: { rate: ["25"], bytesPerToken: "2" } },
-  { name: "b2b-saas, 8 bytes a token", workload: "b2b-saas", flags: { rate: ["25"], bytesPerToken: "8" }, errs: true },
-  {
-    name: "b2b-saas, 12 bytes a token",
-    workload: "b2b-saas",
-    flags: { rate: ["25"], bytesPerToken: "12" },
-    errs: true,
-  },
-  { name: "conversations", workload: "conversations", flags: { rate: ["4"] } },
-];
-const PAIRS: Readonly<Record<string, readonly [string, string]>> = {
-  "llm-d": ["llm-d-defaults", "llm-d-precise"],
-  default: ["default", "default-precise"],
+/** The policy that is judged, and the one that it is compared with. */
+const PAIRS: Readonly<Record<string, readonly [Policy, Policy]>> = {
+  "llm-d": [named("llm-d-precise"), named("llm-d-defaults")],
+  default: [named("default-precise"), named("default")],
+  learning: [named("default"), UNTAUGHT],
 };
 
 const { values } = parseArgs({
@@ -56,40 +43,29 @@ const { values } = parseArgs({
     seeds: { type: "string", default: "5" },
     only: { type: "string", default: "" },
     pair: { type: "string", default: "default" },
+    trace: { type: "string", default: "" },
+    window: { type: "string", default: "10m" },
+    speed: { type: "string", default: "1" },
   },
 });
-const pair = PAIRS[values.pair] ?? PAIRS["default"]!;
+const pair = PAIRS[values.pair];
+if (pair === undefined) throw new Error(`--pair is ${values.pair}; give one of ${Object.keys(PAIRS).join(", ")}`);
+const isLearning = values.pair === "learning";
+const cases = values.trace === "" ? CACHE_CASES.filter(({ name }) => name.includes(values.only)) : [TRACE_CASE];
 let failed = false;
-for (const one of CASES) {
-  if (!one.name.includes(values.only)) continue;
-  const [approximate, exact] = await played(one);
-  const ratio = exact!.ttft / approximate!.ttft;
-  const limit = one.errs ? BETTER : NEVER_WORSE;
+for (const one of cases) {
+  const { window, speed } = values;
+  const [own, other] = await playCase(one, pair, values.seeds, { file: values.trace, window, speed });
+  const ratio = own!.ttft / other!.ttft;
+  const limit = one.errs && !isLearning ? BETTER : NEVER_WORSE;
   const met = ratio <= limit;
   failed ||= !met;
   console.log(
-    `${met ? "met    " : "NOT MET"}  ${one.name}: ${pair[1]} ${exact!.ttft.toFixed(0)} ms, ${pair[0]} ${approximate!.ttft.toFixed(0)} ms TTFT p90, ${ratio.toFixed(2)}x (limit ${limit}); hits ${exact!.hits.toFixed(3)} and ${approximate!.hits.toFixed(3)}`,
+    `${met ? "met    " : "NOT MET"}  ${one.name}: ${pair[0].name} ${own!.ttft.toFixed(0)} ms, ${pair[1].name} ${other!.ttft.toFixed(0)} ms TTFT p90, ${ratio.toFixed(2)}x (limit ${limit}); hits ${own!.hits.toFixed(3)} and ${other!.hits.toFixed(3)}`,
   );
 }
 if (failed) process.exitCode = 1;
 
-/** Means over the seeds, for each policy of the pair. */
-async function played({
-  workload,
-  flags,
-  kvBlocks,
-}: Case): Promise<{ readonly ttft: number; readonly hits: number }[]> {
-  const asked = simulateSettings([workload], { ...flags, policy: pair, seeds: values.seeds }, CATALOGUE);
-  const workloads = asked.workloads.map((planned) => {
-    const { preset } = planned;
-    const config = { ...preset.config, kvBlocks: kvBlocks ?? preset.config.kvBlocks };
-    return { ...planned, preset: { ...preset, config } };
-  });
-  const plan = { ...asked, workloads };
-  const { runs } = await runStudy(plan);
-  return pair.map((policy) => {
-    const own = runs.filter((run) => run.policy === policy);
-    const mean = (figures: readonly number[]): number => figures.reduce((sum, x) => sum + x, 0) / figures.length;
-    return { ttft: mean(own.map(({ ttft }) => ttft.p90)), hits: mean(own.map(({ hitRate }) => hitRate)) };
-  });
+function named(name: string): Policy {
+  return CATALOGUE.policies.find((policy) => policy.name === name)!;
 }

@@ -19,6 +19,7 @@ import { schedulerHooks } from "../../src/picker/core/core-metrics.ts";
 import { instancesOf, planOf } from "../../src/picker/core/plan.ts";
 import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
 import { type BudgetSettings, ByteBudget } from "../../src/picker/exchange/byte-budget.ts";
+import { CacheReports } from "../../src/picker/exchange/cache-reports.ts";
 import { type DecisionParts, RequestDecider } from "../../src/picker/exchange/decide.ts";
 import { InferenceExchange } from "../../src/picker/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/picker/exchange/exchange-metrics.ts";
@@ -92,6 +93,7 @@ export class TestCore {
   readonly bytesPerToken = new BytesPerToken();
   readonly decider: RequestDecider;
   readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
+  readonly cacheReports = new CacheReports(this.metrics);
   /** Failures of our own. */
   readonly errors: unknown[] = [];
   /** Reported to have served, and no endpoints. */
@@ -211,6 +213,7 @@ export class TestCore {
         quotas: this.quotas,
         budget: this.budget,
         bytesPerToken: this.bytesPerToken,
+        cacheReports: this.cacheReports,
         maxRequestBytes: this.#maxRequestBytes,
         refusesEmptyBodies: false,
         decisionHeader: this.#decisionHeader,

@@ -21,7 +21,14 @@ const SETS: ReadonlySet<string> = new Set(["loraRunning", "loraWaiting"]);
  * is the page's own, so the shape is not checked: that would take as much code as the rest of the page.
  */
 export function recordIn(json: Readonly<Record<string, unknown>>): DecisionRecord {
-  const record = { refusal: undefined, served: undefined, queued: undefined, full: undefined, ...json };
+  const record = {
+    refusal: undefined,
+    served: undefined,
+    queued: undefined,
+    cache: undefined,
+    full: undefined,
+    ...json,
+  };
   return revived(record, "") as DecisionRecord;
 }
 

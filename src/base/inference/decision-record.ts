@@ -1,3 +1,4 @@
+import type { AnswerListener } from "./cache-report.ts";
 import type { Endpoint, EndpointMetrics, EndpointState } from "./endpoint.ts";
 import type { OutcomeReason } from "./outcomes.ts";
 
@@ -65,6 +66,18 @@ export interface RecordedWait {
   readonly ceiling: number;
 }
 
+/** How much of the prompt the endpoint had in its cache, in tokens, by each source that knows it; NaN = it does not. */
+export interface RecordedCache {
+  /** By what was routed there before (`approx-prefix-cache-producer`). */
+  predicted: number;
+  /** By its KV-cache events (`precise-prefix-cache-producer`). */
+  events: number;
+  /** By the answer. */
+  reported: number;
+  /** The whole prompt, by the answer. */
+  prompt: number;
+}
+
 /**
  * Why a request went to its endpoint, or why it went nowhere. Holds no prompt text, no header but the request id, and at most
  * eight candidates.
@@ -116,6 +129,11 @@ export interface DecisionRecord {
   served: ServedElsewhere | "nobody" | undefined;
   /** Undefined where the request did not wait in a queue. */
   queued: RecordedWait | undefined;
+  /**
+   * Of the endpoint that serves. The last two come with the end of the answer. Undefined where no producer knows of caches, where
+   * several profiles ran, and when the request was refused.
+   */
+  cache: RecordedCache | undefined;
   /**
    * The blocks of the prompt that the pick held by what other replicas of this picker said, and not by what this one knew. Absent
    * where there are none.
@@ -218,4 +236,6 @@ export interface SchedulingResult {
   readonly scores?: Readonly<Record<string, number>> | undefined;
   /** Reports to the plugins that another endpoint than the first got the request. */
   readonly moved?: ((endpoint: Endpoint) => void) | undefined;
+  /** Hears of the answer. */
+  readonly listener?: Required<AnswerListener> | undefined;
 }

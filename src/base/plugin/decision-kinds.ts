@@ -1,4 +1,5 @@
 import type { Random } from "../clock/random.ts";
+import type { AnswerListener } from "../inference/cache-report.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
@@ -122,6 +123,11 @@ export interface Producer {
    * which served. The callback must not keep the request, whose body is gone by then.
    */
   follow?(request: InferenceRequest): ((served: Endpoint) => void) | undefined;
+  /**
+   * Called right before `routed`, and after `follow`. Returns what hears of the answer; it must not keep the request. A wire
+   * without a response phase reports the end at once.
+   */
+  listen?(request: InferenceRequest): AnswerListener | undefined;
   /**
    * Of a producer of `UNCACHED_TOKENS`: its figure includes tokens that are yet to be generated. The endpoint therefore holds
    * them until the end of the answer instead of its first byte (scheduling 3.12).

@@ -86,7 +86,7 @@ export interface TokenizedPrompt {
    * Absent = each number is a token.
    */
   readonly units?: number;
-  /** Images, videos and sounds, in the order of their places. Absent = none, or the backend knows no places. */
+  /** Images, videos and sounds, in the order of their places, none over another. Absent = none, or the backend knows no places. */
   readonly media?: readonly MediaSpan[];
 }
 

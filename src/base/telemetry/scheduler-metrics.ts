@@ -113,6 +113,33 @@ export const SCHEDULER_METRICS = {
     buckets: RATIO,
     twins: [{ name: "inference_extension_prefix_indexer_hit_ratio", labels: [] }],
   },
+  prefixCacheTokensTotal: {
+    type: "counter",
+    name: "sluice_prefix_cache_tokens_total",
+    help: "Prompt tokens of answers that say how many their server had cached, by source: prompt (all of them), reported, predicted (by earlier requests), events (by KV-cache events).",
+    labels: ["target_model_name", "by"],
+    maxSeries: 4096,
+  },
+  prefixCacheError: {
+    type: "histogram",
+    name: "sluice_prefix_cache_error_ratio",
+    help: "Expected less reported cached tokens of a prompt, as a share of the prompt from -1 to 1; above 0, too many were expected. By source: predicted or events.",
+    labels: ["target_model_name", "by"],
+    buckets: [-0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75],
+    maxSeries: 4096,
+  },
+  prefixCorrectionsTotal: {
+    type: "counter",
+    name: "sluice_prefix_corrections_total",
+    help: "Times that answers corrected the index of prompt prefixes: an endpoint no longer had what it was expected to have.",
+    labels: PLUGIN,
+  },
+  prefixCorrectedBlocksTotal: {
+    type: "counter",
+    name: "sluice_prefix_corrected_blocks_total",
+    help: "Blocks that the index of prompt prefixes dropped by such corrections.",
+    labels: PLUGIN,
+  },
   prefixIndexerHitBytes: {
     type: "histogram",
     name: "llm_d_epp_prefix_indexer_hit_bytes",

@@ -21,6 +21,7 @@ const EXPLAINED: Explanation = {
     picker: "max-score-picker",
     refusal: null,
     queued: null,
+    cache: null,
   },
   sentence:
     "Request r-1 went to default/server-1 (10.0.0.1:8000): 4.001 points against 4.000 of the next, default/server-2; all of the lead came from queue-scorer.",

@@ -156,6 +156,7 @@ export class SimEngine implements ModelEngine {
     if (c.enableKvcache && typeof spec.prompt !== "number") {
       const key = `${c.hashSeed}\u0000${spec.cacheKey ?? spec.adapter ?? ""}`;
       sequence.hashes = blockHashes(spec.prompt, c.blockSize, key, c.kvCacheSize);
+      if (this.kv.listener !== undefined) sequence.tokens = spec.prompt;
     }
     this.#enqueue(sequence);
     this.#admit();
@@ -174,6 +175,7 @@ export class SimEngine implements ModelEngine {
     sequence.state = "aborted";
     sequence.endedAt = this.#clock.now();
     sequence.hashes = NO_HASHES;
+    sequence.tokens = undefined;
     this.counters.aborted++;
     this.#observer?.onAbort?.(sequence);
     sequence.listener.onAbort?.(sequence);
@@ -234,7 +236,9 @@ export class SimEngine implements ModelEngine {
     sequence.state = "running";
     sequence.startedAt = this.#clock.now();
     sequence.table = this.kv.acquire(sequence.hashes, sequence.promptTokens);
+    this.#tellStored(sequence);
     sequence.hashes = NO_HASHES;
+    sequence.tokens = undefined;
     sequence.cachedTokens = sequence.table.cachedBlocks * this.config.blockSize;
     this.counters.prefixQueries += sequence.promptTokens;
     this.counters.prefixHits += sequence.cachedTokens;
@@ -252,6 +256,12 @@ export class SimEngine implements ModelEngine {
     this.#observer?.onStart?.(sequence);
     sequence.listener.onStart?.(sequence);
     this.#arm();
+  }
+
+  #tellStored({ hashes, tokens, table, adapter }: Sequence): void {
+    if (tokens === undefined || table === undefined) return;
+    const to = Math.min(table.blocks.length, hashes.length >> 1);
+    this.kv.listener?.stored({ hashes, tokens, adapter, from: table.cachedBlocks, to });
   }
 
   /** Frees slot, adapter and blocks. */

@@ -5,6 +5,25 @@ export interface BlockTable {
   readonly cachedBlocks: number;
 }
 
+/** Blocks of a prompt that came into the cache: [from, to). */
+export interface StoredBlocks {
+  /** Two words for each full block of the prompt. */
+  readonly hashes: Uint32Array;
+  readonly tokens: Uint32Array;
+  readonly from: number;
+  readonly to: number;
+  readonly adapter: string | undefined;
+}
+
+/** Hears of the contents of a cache. */
+export interface CacheListener {
+  stored(blocks: StoredBlocks): void;
+  /** A block lost its contents, by both words of its hash. */
+  removed(first: number, second: number): void;
+  /** All blocks lost their contents. */
+  cleared(): void;
+}
+
 const NONE = -1;
 
 /**
@@ -33,6 +52,8 @@ export class KvCache {
   readonly #free: Int32Array;
   #freeCount: number;
   #pinned = 0;
+  /** Told of blocks that lose their contents; the engine tells it of those that get some. */
+  listener: CacheListener | undefined;
 
   /**
    * @param capacity blocks, >= 1
@@ -123,6 +144,7 @@ export class KvCache {
 
   /** Empties the prefix index. Running sequences keep their blocks, but no other sequence finds them. */
   clear(): void {
+    this.listener?.cleared();
     this.#bucket.fill(NONE);
     this.#hashed.fill(0);
     for (let block = this.#next[this.capacity]!; block !== this.capacity; block = this.#next[this.capacity]!) {
@@ -149,6 +171,7 @@ export class KvCache {
       if (block === this.capacity) return NONE;
       this.#unlink(block);
       this.#forget(block);
+      this.listener?.removed(this.#first[block]!, this.#second[block]!);
     }
     this.#pins[block] = 1;
     this.#pinned++;

@@ -21,6 +21,8 @@ export interface ModelEngine {
    * @returns tokens of a block
    */
   watchBlocks?(onChange: BlockListener): number;
+  /** Empties the prefix cache, as a restart does; what runs goes on. Absent = the engine cannot. */
+  loseCache?(): void;
   /** Ends a waiting or running sequence; does nothing for any other. */
   abort(sequence: Sequence): void;
 }

@@ -65,6 +65,14 @@ const SHAPE = {
   "enable-kvcache": flag(DEFAULT_ENGINE.enableKvcache, "keep prompt prefixes and find them again"),
   "kv-cache-size": integer(DEFAULT_ENGINE.kvCacheSize, 1, 2 ** 24, "blocks in the KV cache"),
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
+  "kv-events": textOption(
+    "",
+    "ZeroMQ address for KV-cache events in vLLM's form: one with * is listened on, and each further server adds 1 to the port; any other one is connected to. Empty = none; needs the package zeromq (only in sluice)",
+  ),
+  "kv-events-replay": textOption(
+    "",
+    "ZeroMQ address to listen on for replays of these events; empty = none (only in sluice)",
+  ),
   "hash-seed": textOption(DEFAULT_ENGINE.hashSeed, "seed of the block hashes (environment: PYTHONHASHSEED)"),
 
   "latency-calculator": choice(

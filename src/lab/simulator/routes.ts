@@ -158,6 +158,21 @@ const tokenizeText: Handler = async (exchange) => {
   });
 };
 
+/** `POST` to the renderer of an API: the tokens of its prompts, as vLLM's render server answers. */
+const render =
+  (api: "chat" | "completions"): Handler =>
+  async (exchange) => {
+    const body = await jsonBody(exchange);
+    if (!body) return;
+    const { prompts } = readGenerationRequest(exchange.context, api, body);
+    const rendered = prompts.map(({ tokens }) => ({
+      request_id: exchange.record.id,
+      token_ids: Array.from(tokens),
+      features: null,
+    }));
+    sendJson(exchange.response, 200, api === "chat" ? rendered[0] : rendered);
+  };
+
 /** `GET /health`: the process answers. */
 const health: Handler = ({ response }) => sendText(response, 200, "");
 
@@ -214,6 +229,8 @@ const reset: Handler = ({ context, response }) => {
 export const ROUTES: ReadonlyMap<string, Readonly<Partial<Record<string, Handler>>>> = new Map([
   ["/v1/chat/completions", { POST: generate("chat") }],
   ["/v1/completions", { POST: generate("completions") }],
+  ["/v1/chat/completions/render", { POST: render("chat") }],
+  ["/v1/completions/render", { POST: render("completions") }],
   ["/v1/messages", { POST: generate("messages") }],
   ["/v1/messages/count_tokens", { POST: countTokens }],
   ["/v1/responses", { POST: generate("responses") }],

@@ -77,6 +77,8 @@ export class Sequence {
   readonly remotePrefill: boolean;
   readonly stallAfter: number;
   hashes: Uint32Array;
+  /** The tokens of the prompt, until it starts, for an engine that tells of its cache. */
+  tokens: Uint32Array | undefined;
   table: BlockTable | undefined;
   /** Due time of the next token, and index in the heap of running sequences (-1 = not in it). */
   due = 0;

@@ -11,6 +11,8 @@ import { SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
 import { SimEngine } from "./engine.ts";
 import { settingsFor } from "./faults.ts";
+import { CacheEvents } from "./kv-events/cache-events.ts";
+import { addressOf, EventPublisher } from "./kv-events/publisher.ts";
 import { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import { RequestLog, type RequestRecord } from "./request-log.ts";
@@ -37,13 +39,15 @@ export interface Simulator {
 export interface SimulatorParts {
   readonly clock?: Clock;
   readonly random?: Random;
+  /** The number of the server among those of one process, from 0 up: it raises the ports of KV-cache events; default 0. */
+  readonly number?: number;
   /** Called when the fault `crash-after` applies, after every connection is cut: the callback may end the process. */
   readonly onCrash?: () => void;
 }
 
 /**
  * Starts one model server (envoy-data-plane 5.3) on `options.port`; ignores options that concern several servers.
- * @throws SluiceError LISTEN_FAILED when it cannot listen there
+ * @throws SluiceError LISTEN_FAILED when it cannot listen there; KV_EVENTS_CLIENT_MISSING
  */
 export async function startSimulator(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator> {
   const { clock = realClock, random = new SeededRandom(options.seed) } = parts;
@@ -76,6 +80,7 @@ export async function startSimulator(options: SimOptions, parts: SimulatorParts 
       crashTimer = clock.after(ms, () => {
         server.close();
         server.closeAllConnections();
+        publisher?.close();
         parts.onCrash?.();
       });
     },
@@ -87,18 +92,25 @@ export async function startSimulator(options: SimOptions, parts: SimulatorParts 
   });
   server.on("clientError", (error, socket) => refuseBytes(error, socket as Socket, latest));
   const port = await listen(server, options);
+  let publisher: EventPublisher | undefined;
+  try {
+    publisher = await publisherOf(context, port, parts.number ?? 0);
+  } catch (error) {
+    server.close();
+    throw error;
+  }
   if (options.crashAfter > 0) context.crashAfter(options.crashAfter);
   identity.set("x-inference-pod", options.podName || `sim-${port}`);
   identity.set("x-inference-port", String(port));
   if (options.podNamespace) identity.set("x-inference-namespace", options.podNamespace);
-  const address = options.host === "0.0.0.0" || options.host === "::" ? "127.0.0.1" : options.host;
   return {
-    url: `http://${hostPort(address, port)}`,
+    url: `http://${hostPort(addressIn(options), port)}`,
     port,
     engine: context.engine,
     close: () =>
       new Promise((resolve) => {
         crashTimer?.cancel();
+        publisher?.close();
         server.close(() => resolve());
         for (const generation of context.generations)
           generation.interrupt(new SimApiError(503, "The server is stopping"));
@@ -118,13 +130,35 @@ export async function startInstances(options: SimOptions, parts: SimulatorParts 
   try {
     for (let i = 0; i < options.instances * options.dataParallelSize; i++) {
       const port = options.port === 0 ? 0 : options.port + i;
-      started.push(await startSimulator({ ...options, port }, parts));
+      started.push(await startSimulator({ ...options, port }, { ...parts, number: i }));
     }
   } catch (error) {
     await Promise.all(started.map((simulator) => simulator.close()));
     throw error;
   }
   return started;
+}
+
+/** Publishes the contents of the prefix cache, where the options say so. */
+async function publisherOf(
+  { settings, engine, clock, modelNames }: SimContext,
+  port: number,
+  number: number,
+): Promise<EventPublisher | undefined> {
+  if (settings.kvEvents === "") return undefined;
+  const publisher = await EventPublisher.open({
+    address: addressOf(settings.kvEvents, /\*|::/.test(settings.kvEvents) ? number : 0),
+    replayAddress: addressOf(settings.kvEventsReplay, number),
+    topic: `kv@${hostPort(addressIn(settings), port)}@${modelNames[0]!}`,
+    wall: () => clock.wall(),
+  });
+  engine.kv.listener = new CacheEvents(clock, settings.blockSize, (events) => publisher.publish(events));
+  return publisher;
+}
+
+/** The address at which a program on this machine reaches the server. */
+function addressIn({ host }: SimOptions): string {
+  return host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
 }
 
 function listen(server: Server, { host, port }: SimOptions): Promise<number> {

@@ -223,6 +223,7 @@ export class SimCluster {
     listener.placed?.(server, queued?.wait.waitedMs);
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
+      result.listener?.answered();
       for (const side of sides) side.release();
       this.#flowControl?.changed();
     };
@@ -236,9 +237,10 @@ export class SimCluster {
         listener.finished(work);
       },
     };
-    const ended = (): void => {
+    const ended = (sequence?: Sequence): void => {
       ticket.release();
       for (const side of sides) side.release();
+      result.listener?.ended(sequence && { promptTokens: tokens, cachedTokens: sequence.cachedTokens });
       const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
     };
@@ -256,7 +258,7 @@ export class SimCluster {
     stages: readonly number[],
     spec: SequenceSpec,
     listener: SimListener,
-    { first, ended }: { readonly first: () => void; readonly ended: () => void },
+    { first, ended }: { readonly first: () => void; readonly ended: (sequence?: Sequence) => void },
   ): () => void {
     const { engines } = this.#options;
     const last = engines[stages.at(-1)!]!;
@@ -279,7 +281,7 @@ export class SimCluster {
           handedOver,
           () => {},
           () => {},
-          ended,
+          () => ended(),
         ),
       );
       if (sequence.state === "waiting" || sequence.state === "running") abort = () => engine.abort(sequence);
@@ -377,8 +379,8 @@ function workOf({ startedAt, promptTokens, cachedTokens, produced }: Sequence): 
 function sequenceListener(
   listener: SimListener,
   first: () => void,
-  ended: () => void,
-  failed: () => void = ended,
+  ended: (sequence?: Sequence) => void,
+  failed: () => void = () => ended(),
 ): SequenceListener {
   let started = false;
   return {
@@ -391,7 +393,7 @@ function sequenceListener(
       listener.produced?.(count);
     },
     onFinish(sequence) {
-      ended();
+      ended(sequence);
       listener.finished(workOf(sequence));
     },
     onReject() {

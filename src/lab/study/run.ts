@@ -43,6 +43,11 @@ export interface RunOptions {
   readonly prefillShare?: number | undefined;
   /** Bytes of a prompt token on the wire, 1 to 16; default 4. The engines compute the same tokens with any value. */
   readonly bytesPerToken?: number | undefined;
+  /**
+   * Milliseconds between two restarts, the first so long after the warm-up: one server after the other loses its cache. Absent =
+   * there are none.
+   */
+  readonly restartEveryMs?: number | undefined;
   /** The pickers in front of the servers; absent = one. A rule has one. */
   readonly pickers?: SimPickers | undefined;
   /** Whether to keep loads for plots; default false. */
@@ -90,6 +95,10 @@ export class Run {
       clock.after(warmUpMs, () => {
         this.#before = counted();
       });
+    const { restartEveryMs } = options;
+    if (restartEveryMs !== undefined)
+      for (const [i, server] of this.#engines.entries())
+        clock.after(warmUpMs + restartEveryMs * (i + 1), () => server.loseCache?.());
     this.#measure = new Measure(() => clock.now(), warmUpMs, this.#end);
     this.#loads = new Loads(this.#engines, clock, options.samples ?? false);
     if ("rule" in decides) {

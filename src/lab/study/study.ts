@@ -27,6 +27,8 @@ interface PlannedWorkload {
   readonly metricsLagMs: number;
   /** Bytes of a token's text, 1 to 16; absent = 4. */
   readonly bytesPerToken?: number | undefined;
+  /** As of `RunOptions`. */
+  readonly restartEveryMs?: number | undefined;
   /** Absent = one. */
   readonly pickers?: SimPickers | undefined;
 }
@@ -208,7 +210,7 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
     workload: definition.make({ rate, durationMs, servers, warmUp }),
     engine: (_, parts) => new BatchingEngine({ config, ...parts }),
     ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
-    ...{ serversAtMs, prefillShare, pickers },
+    ...{ serversAtMs, prefillShare, pickers, restartEveryMs: workload.restartEveryMs },
   };
 }
 

@@ -19,6 +19,7 @@ import { Peers } from "../../pool/peers/peers.ts";
 import { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { ByteBudget } from "../exchange/byte-budget.ts";
+import { CacheReports } from "../exchange/cache-reports.ts";
 import { RequestDecider } from "../exchange/decide.ts";
 import { InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
@@ -208,6 +209,7 @@ export class InferenceCore {
       quotas: options.quotas,
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,
+      cacheReports: new CacheReports(this.metrics, names),
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
       refusesEmptyBodies: options.refusesEmptyBodies ?? false,
       decisionHeader: options.decisionHeader ?? false,

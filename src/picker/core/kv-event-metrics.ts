@@ -5,8 +5,24 @@ import type { SchedulingPlan } from "../scheduling/profile.ts";
 
 type Families = FamiliesOf<typeof KV_METRICS>;
 
-/** What was shown of a plugin so far: counters get the difference. */
-type Shown = Map<string, number>;
+/** What was shown so far, by name of the figure: counters get the difference. */
+class Shown {
+  readonly #figures = new Map<string, number>();
+
+  /** @returns by how much a figure has grown since the last call */
+  more(name: string, value: number): number {
+    const before = this.#figures.get(name) ?? 0;
+    this.#figures.set(name, value);
+    return value - before;
+  }
+}
+
+/** What was shown of a plugin. */
+interface ShownPlugin {
+  readonly all: Shown;
+  /** By publisher. */
+  readonly pods: Map<string, Shown>;
+}
 
 /**
  * Shows the metrics of KV-cache events (scheduling 8.8), of the plugins that have `enableMetrics`. The families are on the page
@@ -14,7 +30,7 @@ type Shown = Map<string, number>;
  */
 export class KvEventMetrics {
   readonly #registry: MetricsRegistry;
-  readonly #shown = new WeakMap<PrecisePrefixCache, Shown>();
+  readonly #shown = new WeakMap<PrecisePrefixCache, ShownPlugin>();
   #families: Families | undefined;
 
   constructor(registry: MetricsRegistry) {
@@ -53,13 +69,9 @@ export class KvEventMetrics {
 
   #count(families: Families, plugin: PrecisePrefixCache): void {
     const { counts, index, feed } = plugin;
-    const shown = this.#shown.get(plugin) ?? new Map<string, number>();
+    const shown: ShownPlugin = this.#shown.get(plugin) ?? { all: new Shown(), pods: new Map() };
     this.#shown.set(plugin, shown);
-    const more = (name: string, value: number): number => {
-      const before = shown.get(name) ?? 0;
-      shown.set(name, value);
-      return value - before;
-    };
+    const more = (name: string, value: number): number => shown.all.more(name, value);
     families.indexAdmissionsTotal.with().inc(more("admissions", counts.admissions));
     families.indexEvictionsTotal.with().inc(more("evictions", counts.evictions + index.evictions));
     families.indexLookupRequestsTotal.with().inc(more("lookups", counts.lookups));
@@ -74,12 +86,14 @@ export class KvEventMetrics {
     const live = new Set<string>();
     for (const { pod, messages, reconnections, faults } of feed.states()) {
       live.add(pod);
-      families.messagesReceivedTotal.with(pod).inc(more(`m ${pod}`, messages));
-      families.reconnectionsTotal.with(pod).inc(more(`r ${pod}`, reconnections));
+      const own = shown.pods.get(pod) ?? new Shown();
+      shown.pods.set(pod, own);
+      families.messagesReceivedTotal.with(pod).inc(own.more("messages", messages));
+      families.reconnectionsTotal.with(pod).inc(own.more("reconnections", reconnections));
       for (const [fault, count] of faults)
-        families.zmqErrorsTotal.with(pod, fault).inc(more(`f ${pod} ${fault}`, count));
+        families.zmqErrorsTotal.with(pod, fault).inc(own.more(`fault ${fault}`, count));
     }
     // Publishers that left count from 0 when they are back.
-    for (const name of shown.keys()) if (/^[mrf] /.test(name) && !live.has(name.split(" ")[1]!)) shown.delete(name);
+    for (const pod of shown.pods.keys()) if (!live.has(pod)) shown.pods.delete(pod);
   }
 }

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
+import { prefixIndexes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { KvEventMetrics } from "./kv-event-metrics.ts";
 import { countMedia } from "./media-metrics.ts";
@@ -16,10 +16,16 @@ interface PluginSeriesOptions {
   readonly fairness: LabelGuard;
 }
 
+type Lessons = ReturnType<typeof prefixIndexes>[number]["lessons"];
+
+const NO_LESSONS: Lessons = { corrections: 0, dropped: 0 };
+
 /** The series that single plugins fill: programs, media, prefix indexes and KV-cache events (scheduling 8). */
 export class PluginSeries {
   readonly #options: PluginSeriesOptions;
   readonly #kvEvents: KvEventMetrics;
+  /** What was shown of an index so far: counters get the difference. */
+  readonly #shownLessons = new WeakMap<Lessons, Lessons>();
 
   constructor(options: PluginSeriesOptions) {
     this.#options = options;
@@ -41,7 +47,13 @@ export class PluginSeries {
     showPrograms(metrics, all, fairness, clock.now());
     countMedia(metrics, all);
     metrics.prefixIndexerSize.clear();
-    for (const { name, type, size } of prefixIndexSizes(plan)) metrics.prefixIndexerSize.with(name, type).set(size);
+    for (const { name, type, size, lessons } of prefixIndexes(plan)) {
+      metrics.prefixIndexerSize.with(name, type).set(size);
+      const { corrections, dropped } = this.#shownLessons.get(lessons) ?? NO_LESSONS;
+      metrics.prefixCorrectionsTotal.with(name, type).inc(lessons.corrections - corrections);
+      metrics.prefixCorrectedBlocksTotal.with(name, type).inc(lessons.dropped - dropped);
+      this.#shownLessons.set(lessons, { corrections: lessons.corrections, dropped: lessons.dropped });
+    }
     this.#kvEvents.show(plan);
   }
 }

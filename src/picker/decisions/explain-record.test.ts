@@ -70,6 +70,7 @@ const RECORD: DecisionRecord = {
     ...{ band: -1, fairnessId: "a", behind: 3, waitedMs: 12.5 },
     ...{ saturation: Number.NaN, ceiling: Number.POSITIVE_INFINITY },
   },
+  cache: { predicted: 4096, events: Number.NaN, reported: 4080, prompt: 5120 },
   full: FULL,
 };
 

@@ -202,6 +202,8 @@ const recordSchema = z
         ceiling: number,
       })
       .optional(),
+    // Records of earlier releases lack this field.
+    cache: z.object({ predicted: number, events: number, reported: number, prompt: number }).optional(),
     peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })
@@ -210,5 +212,6 @@ const recordSchema = z
     refusal: record.refusal,
     served: record.served,
     queued: record.queued,
+    cache: record.cache,
     full: record.full,
   }));

@@ -47,6 +47,7 @@ function recordOf(top: RecordedCandidate[], more: Partial<DecisionRecord> = {}):
     refusal: undefined,
     served: undefined,
     queued: undefined,
+    cache: undefined,
     full: undefined,
     ...more,
   };
@@ -102,6 +103,23 @@ describe("explanation of a decision", () => {
     expect(one.notes).toContain("kv-scorer failed in this decision and did not count. The log has the error.");
     expect(explain(recordOf(pair, { failed: ["x", "y"] })).reason).toMatch(/ \(x and y failed and did not count\)\.$/);
     expect(explain(recordOf(pair)).sentence).not.toContain("failed");
+  });
+
+  it("says how much of the prompt the endpoint had in its cache, by each source that knows it", () => {
+    const unknown = Number.NaN;
+    const explained = (predicted: number, events: number, reported: number, prompt: number) =>
+      explain(recordOf([candidate("a", [1, 1], W)], { cache: { predicted, events, reported, prompt } }));
+    const note = "Tokens of the prompt in the cache of the endpoint:";
+    expect(explained(4096, 4080, 0, 5120).notes).toEqual([
+      `${note} 4,096 by earlier requests, 4,080 by KV-cache events and 0 of 5,120 by its answer.`,
+    ]);
+    expect(explained(4096, unknown, unknown, unknown)).toMatchObject({
+      notes: [`${note} 4,096 by earlier requests.`],
+      cache: { predicted: 4096, events: null, reported: null, prompt: null },
+    });
+    expect(explained(unknown, unknown, 16, 5120).notes).toEqual([`${note} 16 of 5,120 by its answer.`]);
+    expect(explained(0, unknown, unknown, unknown).notes).toEqual([]);
+    expect(explain(recordOf([candidate("a", [1, 1], W)])).cache).toBeNull();
   });
 
   it("names the endpoint that answered if it is not the first, and says where the errors are if none answered", () => {

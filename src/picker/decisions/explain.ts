@@ -1,6 +1,7 @@
-import { counted, listed } from "../../base/document/words.ts";
+import { counted, grouped, listed } from "../../base/document/words.ts";
 import {
   type DecisionRecord,
+  type RecordedCache,
   type RecordedCandidate,
   type RecordedWait,
   SERVED_MODELS,
@@ -72,6 +73,9 @@ export interface ExplainedWait extends Omit<RecordedWait, "saturation" | "ceilin
   readonly ceiling: number | null;
 }
 
+/** Tokens of the prompt that the endpoint had in its cache, by source; null = unknown. */
+export type ExplainedCache = Readonly<Record<keyof RecordedCache, number | null>>;
+
 /** A decision as `/debug/decisions/ID` and `sluice explain` show it. */
 export interface Explanation {
   readonly sequence: number;
@@ -95,6 +99,8 @@ export interface Explanation {
   readonly refusal: ExplainedRefusal | null;
   /** The wait in flow control; null when there was none. Saturation and ceiling are null when it was refused. */
   readonly queued: ExplainedWait | null;
+  /** Null where nothing is known. The answer has its part when it is complete. */
+  readonly cache: ExplainedCache | null;
   /** Candidates before screeners and filters. */
   readonly candidateCount: number;
   readonly filters: readonly ExplainedFilter[];
@@ -134,6 +140,7 @@ export function explain(record: DecisionRecord): Explanation {
     reason,
     refusal: refusal === undefined ? null : { ...refusal, status: OUTCOMES[refusal.reason].status },
     queued: record.queued === undefined ? null : explainedWait(record.queued),
+    cache: record.cache === undefined ? null : explainedCache(record.cache),
     candidateCount: record.candidates,
     filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter, record.targetModel) })),
     tied: record.tied,
@@ -174,6 +181,21 @@ function waitText({ band, fairnessId, behind, waitedMs, saturation, ceiling }: R
   return `${where}, until the saturation of ${points(saturation, digits)} was below the ceiling of ${points(ceiling, digits)}.`;
 }
 
+function explainedCache({ predicted, events, reported, prompt }: RecordedCache): ExplainedCache {
+  return { predicted: known(predicted), events: known(events), reported: known(reported), prompt: known(prompt) };
+}
+
+/** @returns undefined where nothing is known, or nothing was expected so far */
+function cacheText({ predicted, events, reported, prompt }: RecordedCache): string | undefined {
+  if (Number.isNaN(reported) && !(predicted > 0) && !(events > 0)) return undefined;
+  const sources = [
+    ...(Number.isNaN(predicted) ? [] : [`${grouped(predicted)} by earlier requests`]),
+    ...(Number.isNaN(events) ? [] : [`${grouped(events)} by KV-cache events`]),
+    ...(Number.isNaN(reported) ? [] : [`${grouped(reported)} of ${grouped(prompt)} by its answer`]),
+  ];
+  return `Tokens of the prompt in the cache of the endpoint: ${listed(sources)}.`;
+}
+
 function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
   const notes = record.failed.map(
     (name) => `${name} failed in this decision and did not count. The log has the error.`,
@@ -182,6 +204,8 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
     notes.push(
       `${name} had no data for this decision in time. sluice_preparations_missed_total counts such decisions.`,
     );
+  const cached = record.cache && cacheText(record.cache);
+  if (cached !== undefined) notes.push(cached);
   if (record.queued !== undefined) notes.unshift(waitText(record.queued));
   if (record.served === "nobody") notes.push("No endpoint answered. /debug/endpoints has the cause for each endpoint.");
   if (record.excludedDown > 0)

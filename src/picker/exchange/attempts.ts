@@ -1,4 +1,5 @@
-import type { SchedulingResult } from "../../base/inference/decision-record.ts";
+import type { CacheReport } from "../../base/inference/cache-report.ts";
+import type { DecisionRecord, SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Flow } from "../../pool/endpoints/flow-loads.ts";
@@ -110,8 +111,22 @@ export class Attempts {
     if (result === undefined) return;
     const hasMoved = current !== this.#list[0];
     result.record.served = hasMoved ? { id: current.id, hostPort: current.hostPort } : undefined;
+    // What the decision expected was of the chosen endpoint.
+    if (hasMoved && result.record.cache !== undefined)
+      Object.assign(result.record.cache, { predicted: Number.NaN, events: Number.NaN });
     // An endpoint that has left the pool keeps no state to change.
     if (hasMoved && this.#pool.get(current.id) === current) result.moved?.(current);
+    result.listener?.answered();
+  }
+
+  /** The record of the decision; undefined = there was none. */
+  get record(): DecisionRecord | undefined {
+    return this.#result?.record;
+  }
+
+  /** The exchange is over. @param report what the endpoint had in its cache, by its answer; undefined = unknown */
+  ended(report: CacheReport | undefined): void {
+    this.#result?.listener?.ended(report);
   }
 
   release(): void {

@@ -6,6 +6,7 @@ import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { Quotas } from "../limits/quotas.ts";
 import type { ByteBudget } from "./byte-budget.ts";
+import type { CacheReports } from "./cache-reports.ts";
 import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
 import type { ExchangeObserver } from "./exchange-observer.ts";
@@ -29,6 +30,8 @@ export interface ExchangeServices {
   readonly quotas?: Quotas | undefined;
   /** Learns the length of tokens from answers. Absent: the process does not learn. */
   readonly bytesPerToken?: BytesPerToken | undefined;
+  /** Compares what endpoints had in their caches with what was expected. Absent: nobody does. */
+  readonly cacheReports?: CacheReports | undefined;
   /** Undefined: sluice traces nothing, and the trace headers of a client go on unchanged. */
   readonly tracing?: Tracing | undefined;
   /** Writes a line for each exchange. Absent: there is no such log, and exchanges gather nothing for it. */

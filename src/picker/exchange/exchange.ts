@@ -218,8 +218,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     else this.#response.drop();
     this.#quota?.settle(this.#response, cause, this.#attempts !== undefined);
     this.#place?.ended(this.#response.usage);
-    if (cause === "complete")
-      this.#lesson?.learn(this.#response, requestPath(this.#headers), this.#services.clock.now());
+    this.#learn(cause === "complete");
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
       status: this.#response.status,
@@ -246,6 +245,17 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       attempts: this.#attempts,
       wait: this.#place?.wait,
     });
+  }
+
+  /** Process and plugins learn from the answer. */
+  #learn(isComplete: boolean): void {
+    const attempts = this.#attempts;
+    const response = this.#response;
+    const path = requestPath(this.#headers);
+    if (isComplete) this.#lesson?.learn(response, path, this.#services.clock.now());
+    if (attempts === undefined) return;
+    const answer = { attempts, response, path, streaming: this.streaming };
+    attempts.ended(isComplete ? this.#services.cacheReports?.take(answer) : undefined);
   }
 
   #identify(): void {

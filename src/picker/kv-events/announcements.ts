@@ -129,9 +129,14 @@ export class Announcements {
     const heard = this.#of(slot);
     const kind = event.kind === "" ? (heard.kinds.get(event.group) ?? "") : event.kind;
     const refused = this.#whyNotStored(event, heard, kind);
+    if (refused !== "too_many_sources" && event.group >= 0) this.#learnKind(heard, event.group, event.kind, kind);
     if (refused !== undefined) {
       this.#counts.skipped("stores", labelOf(kind), refused);
       return;
+    }
+    if (event.tokenCount > 0 && !heard.sizes.has(event.blockSize)) {
+      heard.sizes.add(event.blockSize);
+      this.#sizesChanged();
     }
     const source = sourceOf(rank, event.group);
     if (!this.#admit(source, heard)) {
@@ -147,10 +152,7 @@ export class Announcements {
   #whyNotStored(event: BlocksStored, heard: Heard, kind: string): SkipReason | undefined {
     const { group, tokenCount, blockSize, count } = event;
     if (group >= 0) {
-      if (!heard.kinds.has(group)) {
-        if (heard.kinds.size >= MAX_GROUPS) return "too_many_sources";
-        heard.kinds.set(group, labelOf(kind));
-      } else if (event.kind !== "") heard.kinds.set(group, labelOf(kind));
+      if (!heard.kinds.has(group) && heard.kinds.size >= MAX_GROUPS) return "too_many_sources";
       if (!REUSABLE_KINDS.has(kind)) return "unsupported_cache_kind";
     }
     if (tokenCount === 0) return undefined;
@@ -160,9 +162,12 @@ export class Announcements {
     const isNew = !this.#blockSizes.includes(blockSize);
     if (heard.sizes.size >= MAX_OWN_BLOCK_SIZES || (isNew && this.#blockSizes.length >= MAX_BLOCK_SIZES))
       return "too_many_block_sizes";
-    heard.sizes.add(blockSize);
-    this.#sizesChanged();
     return undefined;
+  }
+
+  /** A group keeps its kind, until an event names another one. */
+  #learnKind({ kinds }: Heard, group: number, named: string, kind: string): void {
+    if (named !== "" || !kinds.has(group)) kinds.set(group, labelOf(kind));
   }
 
   /** Puts the chain behind the parent of the first block. @returns whether the parent is known */

@@ -64,6 +64,19 @@ describe("EventFeed", () => {
     expect(done()).toEqual(["malformed default/pod-3", "removed 3"]);
   });
 
+  it("a rank means another endpoint of the address where all send, and none on a socket to one endpoint", () => {
+    const { feed, heard, done } = driven({ bind: "tcp://127.0.0.1:5557", perEndpoint: PER_ENDPOINT });
+    const at = (slot: number) =>
+      endpointOf(slot, { address: "10.0.0.9", hostPort: `10.0.0.9:${8000 + slot}`, rank: slot });
+    for (const slot of [0, 1]) feed.add(at(slot));
+    const [central, own] = heard as [SubscriptionEvents, SubscriptionEvents];
+    const ofRank = Buffer.from(encode([1, [["BlockRemoved", [1, 2]]], 1]));
+    central.message(message(0, "10.0.0.9:8000", ofRank));
+    expect(done()).toEqual(["removed 1"]);
+    own.message(message(0, "10.0.0.9:8000", ofRank));
+    expect(done()).toEqual(["removed 0"]);
+  });
+
   it("what is dropped counts as work, so that a flood of it leaves time for decisions", () => {
     const { feed, heard } = driven({ bind: "tcp://127.0.0.1:5557" }, { costMs: 2 });
     feed.add(endpointOf(0));

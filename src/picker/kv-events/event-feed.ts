@@ -258,7 +258,7 @@ export class EventFeed {
       return this.#reader.read(
         payload,
         (event, { rank }) => {
-          this.#parts.announcements.take(event, this.#ranked(endpoint, rank).slot, rank, model);
+          this.#parts.announcements.take(event, this.#ranked(publisher, endpoint, rank).slot, rank, model);
         },
         () => this.#budget.isSpent(started),
         from,
@@ -270,9 +270,12 @@ export class EventFeed {
     }
   }
 
-  /** On a socket that several ranks share, the rank of a payload says which endpoint of the address is meant. */
-  #ranked(endpoint: Endpoint, rank: number): Endpoint {
-    if (rank < 0 || rank === endpoint.rank || this.#parts.settings.bind === undefined) return endpoint;
+  /**
+   * On the address where all ranks send, the rank of a payload says which endpoint of the address is meant. On a socket to one
+   * endpoint it only tells the sources of that endpoint apart: what comes there counts for nobody else.
+   */
+  #ranked(publisher: Publisher, endpoint: Endpoint, rank: number): Endpoint {
+    if (rank < 0 || rank === endpoint.rank || this.#heard.get(endpoint.slot) !== publisher) return endpoint;
     for (const other of this.#endpoints.values())
       if (other.address === endpoint.address && other.rank === rank) return other;
     return endpoint;

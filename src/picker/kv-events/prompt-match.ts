@@ -29,6 +29,8 @@ export class PromptMatch {
   readonly #chain: TokenChain;
   #weighted = new Float64Array(32);
   #blocks = new Float64Array(32);
+  /** The first part of `media` that may overlap the next block. */
+  #nextMedia = 0;
 
   constructor(index: EventIndex, chain: TokenChain) {
     this.#index = index;
@@ -63,6 +65,7 @@ export class PromptMatch {
     for (let at = 0; at < prompt.tokenized.prompts.length && left > 0; at++) {
       const part = partOf(prompt, at);
       chain.begin(part.model);
+      this.#nextMedia = 0;
       for (let end = size; end <= part.tokens.length && left > 0; end += size, left--) {
         this.#mixExtras(part, end - size, end);
         chain.add(part.tokens, end - size, end);
@@ -100,6 +103,7 @@ export class PromptMatch {
     const chain = this.#chain;
     const index = this.#index;
     chain.begin(part.model);
+    this.#nextMedia = 0;
     index.begin(endpoints, count);
     const { tokens } = part;
     const hasExtras = part.media.length > 0 || part.cacheSalt !== "";
@@ -113,12 +117,20 @@ export class PromptMatch {
     return end - size;
   }
 
-  /** Mixes in what engines hash beside the tokens [start, end): images that overlap them, and the salt with the first block. */
+  /**
+   * Mixes in what engines hash beside the tokens [start, end): images that overlap them, and the salt with the first block. The
+   * blocks of a part come in order.
+   */
   #mixExtras({ media, cacheSalt }: Part, start: number, end: number): void {
-    for (const { offset, tokens, hash } of media)
-      if (offset < end && offset + tokens.length > start) this.#chain.mixText(hash);
+    while (this.#nextMedia < media.length && endOf(media[this.#nextMedia]!) <= start) this.#nextMedia++;
+    for (let at = this.#nextMedia; at < media.length && media[at]!.offset < end; at++)
+      this.#chain.mixText(media[at]!.hash);
     if (start === 0 && cacheSalt !== "") this.#chain.mixText(cacheSalt);
   }
+}
+
+function endOf({ offset, tokens }: MediaSpan): number {
+  return offset + tokens.length;
 }
 
 function partOf({ tokenized: { tokens, prompts, media }, model, cacheSalt }: HashedPrompt, at: number): Part {

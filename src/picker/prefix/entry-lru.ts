@@ -1,18 +1,37 @@
 const FIRST_NODES = 32;
-const STRIDE = 5;
+const STRIDE = 6;
 const NEWER = 1;
 const OLDER = 2;
 const CHAIN = 3;
 const WEIGHT = 4;
+const TURN = 5;
+
+/** In place of a turn: the entry was not there. */
+export const NEVER = 0;
+/** The bit of turns in which a peer touched the entries. */
+const PEER = 1;
+
+/** Whether a peer touched the entries of a turn: nobody here knows what became of its request. */
+export function isOfPeer(turn: number): boolean {
+  return (turn & PEER) !== 0;
+}
 
 /**
- * The entries of one endpoint in the order of their use, each with a weight. A doubly linked list and a hash map from entry to
- * node, both in typed arrays. 24 to 28 bytes per entry, up to twice that allocated.
+ * Whether one turn is not after another one. Turns are 32-bit numbers that begin again after two billion; two turns of a list are
+ * compared correctly while less than half of that lies between them.
+ */
+export function isNotAfter(turn: number, other: number): boolean {
+  return ((turn - other) | 0) <= 0;
+}
+
+/**
+ * The entries of one endpoint in the order of their use, each with a weight and the turn in which it was used last. A doubly linked
+ * list and a hash map from entry to node, both in typed arrays. 28 to 32 bytes per entry, up to twice that allocated.
  */
 export class EntryLru {
   /**
-   * Five numbers per node, side by side so that most nodes need one cache line: entry, newer node, older node, next node
-   * (0 = none), and weight. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
+   * Six numbers per node, side by side so that most nodes need one cache line: entry, newer node, older node, next node
+   * (0 = none), weight, and turn. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
    * successor is the most recent node, its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
@@ -28,6 +47,8 @@ export class EntryLru {
   #free = 0;
   #size = 0;
   #weight = 0;
+  #turn = NEVER;
+  #touches = 0;
   /**
    * The node that was next newer than the one touched last. Requests with the same prefix touch the same entries in the same
    * order, so the next touch is often of this node.
@@ -39,6 +60,11 @@ export class EntryLru {
 
   get size(): number {
     return this.#size;
+  }
+
+  /** Touches so far. */
+  get touches(): number {
+    return this.#touches;
   }
 
   /** The sum of the weights of all entries. */
@@ -56,22 +82,39 @@ export class EntryLru {
     return this.#taken;
   }
 
+  /** Begins a turn, which is that of all entries touched from now on. @param forPeer whether a peer touches them */
+  nextTurn(forPeer = false): void {
+    this.#turn = ((this.#turn | PEER) + 1) | (forPeer ? PEER : 0);
+    if (this.#turn === NEVER) this.#turn = ((NEVER | PEER) + 1) | 0;
+  }
+
+  /** The turn of the entries that are touched now. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  /** The turn of the least recently used entry; the list must not be empty. */
+  get oldestTurn(): number {
+    return this.#nodes[STRIDE * this.#nodes[NEWER]! + TURN]!;
+  }
+
   /**
-   * Makes `entry` the most recent one and sets its weight.
+   * Makes `entry` the most recent one, and sets its weight and its turn.
    * @param weight above 0, below 2^20; kept with 24 bits of precision
-   * @returns whether the entry is new here
+   * @returns the turn in which it was used before; `NEVER` = it is new here
    */
-  touch(entry: number, weight: number): boolean {
+  touch(entry: number, weight: number): number {
     return this.#touch(entry, weight, 0);
   }
 
   /** As `touch`, for what a peer says. An entry that this process has touched stays its own. */
-  touchForPeer(entry: number, weight: number): boolean {
+  touchForPeer(entry: number, weight: number): number {
     this.#foreign ??= new Uint8Array(this.#heads.length);
     return this.#touch(entry, weight, 1);
   }
 
-  #touch(entry: number, weight: number, foreign: 0 | 1): boolean {
+  #touch(entry: number, weight: number, foreign: 0 | 1): number {
+    this.#touches++;
     let node = this.#following;
     if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
       node = this.#heads[this.#bucket(entry)]!;
@@ -86,7 +129,9 @@ export class EntryLru {
         this.#foreign[node] = 0;
         this.#taken++;
       }
-      return false;
+      const before = this.#nodes[STRIDE * node + TURN]!;
+      this.#nodes[STRIDE * node + TURN] = this.#turn;
+      return before;
     }
     node = this.#free;
     if (node !== 0) this.#free = this.#nodes[STRIDE * node + CHAIN]!;
@@ -100,9 +145,10 @@ export class EntryLru {
     this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
     this.#heads[bucket] = node;
     this.#linkFirst(node);
+    this.#nodes[STRIDE * node + TURN] = this.#turn;
     this.#size++;
     this.#weigh(node, weight);
-    return true;
+    return NEVER;
   }
 
   /** Removes the least recently used entry and returns it; the list must not be empty. */
@@ -175,8 +221,14 @@ export class EntryLru {
     this.#weight = 0;
     this.#following = 0;
     // From the oldest to the newest, so that the newest becomes the first.
-    for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
+    const turn = this.#turn;
+    const touches = this.#touches;
+    for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) {
+      this.#turn = old[STRIDE * from + TURN]!;
       this.#touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!, foreign?.[from] === 1 ? 1 : 0);
+    }
+    this.#turn = turn;
+    this.#touches = touches;
   }
 }
 

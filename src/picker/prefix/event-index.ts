@@ -273,10 +273,9 @@ export class EventIndex {
 
   /** The usual case, one tier: lanes are credited when they end. */
   #extendOne(low: number, high: number, holders: ShardedHolders): boolean {
-    const entry = holders.find(low, high);
-    if (entry < 0) return false;
     const words = this.#words;
-    const change = holders.narrow(entry, this.#alive, this.#gone, words);
+    const change = holders.narrow(low, high, this.#alive, this.#gone, words);
+    if (change < 0) return false;
     if ((change & 2) !== 0 && this.#run > 0) this.#creditSet(this.#gone, words, this.#run, this.#weights[this.#only]!);
     if ((change & 1) === 0) return false;
     this.#run++;

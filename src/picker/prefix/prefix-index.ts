@@ -1,5 +1,5 @@
 import type { BlockHashes } from "./block-hash.ts";
-import { EntryLru } from "./entry-lru.ts";
+import { EntryLru, isNotAfter, NEVER } from "./entry-lru.ts";
 import { HolderTable } from "./holder-table.ts";
 
 /** Blocks that an endpoint can hold when its engine reports no number (scheduling 3.10.1). */
@@ -7,7 +7,7 @@ export const DEFAULT_CAPACITY = 31_250;
 /** The most pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 /** The most bytes that are allocated for a pair. */
-const MOST_PAIR_BYTES = 104;
+const MOST_PAIR_BYTES = 112;
 
 /** The most pairs of an index that takes at most so many bytes. */
 export function pairsWithin(bytes: number = Number.POSITIVE_INFINITY): number {
@@ -32,7 +32,7 @@ const SHARDS = 1 << SHARD_BITS;
  * Bounds: an endpoint holds at most its capacity, in blocks and in tokens. All endpoints together hold at most `maxPairs` pairs
  * of block and endpoint, in equal shares when the capacities add up to more.
  *
- * A pair takes 52 bytes: 28 in the endpoint's list, and 24 in the table, once per distinct block. A block of several endpoints
+ * A pair takes 56 bytes: 32 in the endpoint's list, and 24 in the table, once per distinct block. A block of several endpoints
  * takes 4 + slots/8 bytes more. Arrays double, so up to twice that is allocated; an empty index takes 90 KB. A lookup costs one
  * probe per block of the longest match plus one word per block and 32 slots.
  */
@@ -69,6 +69,11 @@ export class PrefixIndex {
   /** Returns the number of blocks that the endpoint of `slot` probably holds. */
   blocksOf(slot: number): number {
     return this.#lists[slot]?.size ?? 0;
+  }
+
+  /** Returns how often blocks of the endpoint of `slot` were used, each block of each request once; 0 when it holds none. */
+  usesOf(slot: number): number {
+    return this.#lists[slot]?.touches ?? 0;
   }
 
   /** Number of distinct blocks. */
@@ -115,6 +120,7 @@ export class PrefixIndex {
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
    * @param news receives the blocks that the endpoint did not have; absent = nobody asks
+   * @param before receives, for each block, the turn in which the endpoint used it before; `NEVER` = it did not have the block
    * @returns how many of the blocks only a peer had added to this endpoint (`addForPeer`)
    */
   add(
@@ -123,8 +129,10 @@ export class PrefixIndex {
     blockTokens: number,
     capacity: IndexCapacity,
     news?: BlockHashes | undefined,
+    before?: Int32Array,
   ): number {
     const list = this.#lists[slot] ?? this.#open(slot);
+    list.nextTurn();
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
@@ -134,7 +142,9 @@ export class PrefixIndex {
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot, found[i]);
-      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) {
+      const last = list.touch((entry << SHARD_BITS) | shard, blockTokens);
+      if (before !== undefined) before[i] = last;
+      if (last === NEVER) {
         this.#size++;
         news?.push(low[i]!, high[i]!);
       }
@@ -152,14 +162,35 @@ export class PrefixIndex {
     capacity: IndexCapacity,
   ): void {
     const list = this.#lists[slot] ?? this.#open(slot);
+    list.nextTurn(true);
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
     for (let i = count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
-      if (list.touchForPeer((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
+      if (list.touchForPeer((entry << SHARD_BITS) | shard, blockTokens) === NEVER) this.#size++;
       while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
+  }
+
+  /** The turn of the last `add` to the endpoint of `slot`; the turns of an endpoint count up. `NEVER` = it holds nothing. */
+  turnOf(slot: number): number {
+    return this.#lists[slot]?.turn ?? NEVER;
+  }
+
+  /**
+   * Drops the blocks that an endpoint has not used since a turn, the least recently used one first.
+   * @param turn the last one whose blocks are dropped
+   * @param most blocks, from 0 up
+   * @returns the number of dropped blocks
+   */
+  dropOlder(slot: number, turn: number, most: number): number {
+    const list = this.#lists[slot];
+    if (list === undefined) return 0;
+    let dropped = 0;
+    for (; dropped < most && list.size > 0 && isNotAfter(list.oldestTurn, turn); dropped++) this.#evict(list, slot);
+    if (dropped > 0) list.trim();
+    return dropped;
   }
 
   /** Drops all blocks of the endpoint of `slot`. */

@@ -8,6 +8,7 @@ import {
   type ColumnKey,
   type DataKey,
   PREFIX_BLOCK_TOKENS,
+  PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
   UNCACHED_TOKENS,
@@ -19,6 +20,7 @@ import { maxScorePicker } from "./plugins/pickers.ts";
 import { singleProfileHandler } from "./plugins/profile-handlers.ts";
 import { inOrder, withDefaultProducers } from "./producers.ts";
 import {
+  type CachedAt,
   type DataScope,
   joinedScope,
   NO_WRITER,
@@ -267,9 +269,24 @@ class Building {
       totalBlocks: placeOf(PREFIX_TOTAL_BLOCKS),
       blockTokens: placeOf(PREFIX_BLOCK_TOKENS),
       uncachedTokens: placeOf(UNCACHED_TOKENS),
+      predicted: this.#cachedAt(PREFIX_MATCHED_BLOCKS, false),
+      events: this.#cachedAt(PREFIX_CACHED_BLOCKS, true),
     };
     const writerOf = (key: ColumnKey) => writerFor(key, reader, this.#producers);
     return { figures, prefix: writerOf(PREFIX_MATCHED_BLOCKS), tokens: writerOf(UNCACHED_TOKENS) };
+  }
+
+  /** @param hears whether the producer is one that engines tell what they hold */
+  #cachedAt(key: ColumnKey, hears: boolean): CachedAt {
+    const isIt = ({ produces }: PluginDefinition): boolean =>
+      [key, PREFIX_BLOCK_TOKENS].every((one) => produces.includes(one)) &&
+      produces.includes(PREFIX_CACHED_BLOCKS) === hears;
+    const producer = this.#producers.find(({ definition }) => isIt(definition));
+    const written = producer && this.#written.get(producer);
+    return {
+      blocks: written?.get(key)?.place ?? NO_WRITER,
+      blockTokens: written?.get(PREFIX_BLOCK_TOKENS)?.place ?? NO_WRITER,
+    };
   }
 
   #checkNames(): void {

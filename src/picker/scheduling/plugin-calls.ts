@@ -18,7 +18,8 @@ type ExtensionPoint =
   | "Scorer"
   | "Picker"
   | "ProcessProfilesResults"
-  | "PreRequest";
+  | "PreRequest"
+  | "ResponseComplete";
 
 /** A plugin as metrics and logs name it. */
 interface PluginIdentity {

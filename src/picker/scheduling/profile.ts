@@ -30,6 +30,16 @@ export interface PlanFigures {
   readonly totalBlocks: number;
   readonly blockTokens: number;
   readonly uncachedTokens: number;
+  /** Of the producer that remembers what was routed where. */
+  readonly predicted: CachedAt;
+  /** Of the producer that hears KV-cache events. */
+  readonly events: CachedAt;
+}
+
+/** Places of the columns that say how many blocks of the prompt each candidate has, and the tokens of a block. */
+export interface CachedAt {
+  readonly blocks: number;
+  readonly blockTokens: number;
 }
 
 /** The plugins that each decision runs, in this order (scheduling 3.3, 3.6). `buildPlan` makes it. */

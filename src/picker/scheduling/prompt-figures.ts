@@ -1,3 +1,4 @@
+import type { RecordedCache } from "../../base/inference/decision-record.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import {
@@ -6,7 +7,7 @@ import {
   promptTokens,
   receivedBytesPerToken,
 } from "../../base/inference/request.ts";
-import type { PlanFigures, SchedulingPlan } from "./profile.ts";
+import { type CachedAt, NO_WRITER, type PlanFigures, type SchedulingPlan } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 
 /**
@@ -48,6 +49,24 @@ export function heldPrefix(
     matchedBytes: matched[first]! * blockBytes,
     ratio: total[first]! > 0 ? matched[first]! / total[first]! : undefined,
   };
+}
+
+/** Returns what the producers know of the cache of the first endpoint of a run; undefined where there are none. */
+export function expectedCache(run: ProfileRun, { predicted, events }: PlanFigures): RecordedCache | undefined {
+  if (predicted.blocks === NO_WRITER && events.blocks === NO_WRITER) return undefined;
+  return {
+    predicted: cachedTokens(run, predicted),
+    events: cachedTokens(run, events),
+    reported: Number.NaN,
+    prompt: Number.NaN,
+  };
+}
+
+function cachedTokens({ columns, order }: ProfileRun, at: CachedAt): number {
+  const blocks = columns.at(at.blocks);
+  const blockTokens = columns.at(at.blockTokens);
+  if (blocks === undefined || blockTokens === undefined) return Number.NaN;
+  return Math.round(blocks[order[0]!]! * blockTokens[order[0]!]!);
 }
 
 /**

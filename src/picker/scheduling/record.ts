@@ -47,6 +47,7 @@ export interface DecidedNow {
   readonly others: DecisionRecord["others"];
   readonly refusal: Rejection | undefined;
   readonly full: FullRecord | undefined;
+  readonly cache: DecisionRecord["cache"];
 }
 
 /**
@@ -77,6 +78,7 @@ export class CompactRecord implements DecisionRecord {
   readonly refusal: DecisionRecord["refusal"];
   served: DecisionRecord["served"] = undefined;
   queued: DecisionRecord["queued"] = undefined;
+  cache: DecisionRecord["cache"];
   /** Removed earlier than the rest of the record, because only few records are full. */
   full: FullRecord | undefined;
   peerBlocks: number | undefined = undefined;
@@ -112,6 +114,7 @@ export class CompactRecord implements DecisionRecord {
     this.others = decided.others;
     this.refusal = refusal && { reason: refusal.reason, detail: shortened(refusal.detail) };
     this.full = decided.full;
+    this.cache = decided.cache;
     this.#listed = listed;
     this.#numbers = numbers;
     this.#from = numbers.next;
@@ -161,7 +164,7 @@ export class CompactRecord implements DecisionRecord {
    */
   get estimatedBytes(): number {
     return (
-      400 +
+      450 +
       2 * (this.requestId.length + this.model.length + this.targetModel.length) +
       (this.refusal === undefined ? 0 : 64 + 2 * this.refusal.detail.length) +
       FILTER_BYTES * this.filters.length +

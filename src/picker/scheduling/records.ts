@@ -188,6 +188,7 @@ export interface Deciding {
   readonly promptBytes?: number;
   readonly others?: DecisionRecord["others"] | undefined;
   readonly refusal?: Rejection | undefined;
+  readonly cache?: DecisionRecord["cache"];
 }
 
 /** Makes the records of a scheduler's decisions, refusals included. */
@@ -228,6 +229,7 @@ export class DecisionLog {
       others: deciding.others ?? NO_OTHERS,
       refusal: deciding.refusal,
       full: deciding.capture?.finish(deciding.run),
+      cache: deciding.cache,
     };
     return new CompactRecord(decided, this.#records.numbers);
   }

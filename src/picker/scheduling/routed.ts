@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { AnswerListener, CacheReport } from "../../base/inference/cache-report.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
@@ -76,6 +77,29 @@ export function servedListener(
   return told.length === 0 ? undefined : allOf(told);
 }
 
+/** @returns what hears of the answer; undefined when no producer wants to */
+export function answerListener(
+  producers: Members,
+  request: InferenceRequest,
+  calls: CallReporter,
+  columns: CandidateColumns,
+): Required<AnswerListener> | undefined {
+  const told: Required<AnswerListener>[] = [];
+  for (const producer of producers) {
+    if (producer.plugin.listen === undefined) continue;
+    columns.scope = producer.scope;
+    try {
+      const listener: unknown = producer.plugin.listen(request);
+      refusePromise(listener);
+      if (typeof listener === "object" && listener !== null)
+        told.push(watchedListener(listener as AnswerListener, producer, calls));
+    } catch (error) {
+      calls.failed("PreRequest", producer, error);
+    }
+  }
+  return told.length < 2 ? told[0] : allListeners(told);
+}
+
 // `watched` and `allOf` are functions of their own, because their results outlive the request. A closure inside
 // `servedListener` would share its scope with the request, and so keep the body of every running exchange in memory.
 
@@ -96,5 +120,34 @@ function watched(
 function allOf(told: readonly ((served: Endpoint) => void)[]): (served: Endpoint) => void {
   return (served) => {
     for (const call of told) call(served);
+  };
+}
+
+function watchedListener(
+  listener: AnswerListener,
+  producer: Members[number],
+  calls: CallReporter,
+): Required<AnswerListener> {
+  const guarded = (call: () => unknown): void => {
+    try {
+      refusePromise(call());
+    } catch (error) {
+      calls.failed("ResponseComplete", producer, error);
+    }
+  };
+  return {
+    answered: () => guarded(() => listener.answered?.()),
+    ended: (report) => guarded(() => listener.ended?.(report)),
+  };
+}
+
+function allListeners(told: readonly Required<AnswerListener>[]): Required<AnswerListener> {
+  return {
+    answered: () => {
+      for (const one of told) one.answered();
+    },
+    ended: (report: CacheReport | undefined) => {
+      for (const one of told) one.ended(report);
+    },
   };
 }

@@ -17,7 +17,7 @@ import type { SchedulerHooks } from "./plugin-calls.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/load/load-scorers.ts";
 import { maxScorePicker } from "./plugins/pickers.ts";
-import { prefixIndexSizes } from "./plugins/prefix/approx-prefix-cache-producer.ts";
+import { prefixIndexes } from "./plugins/prefix/approx-prefix-cache-producer.ts";
 import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -104,7 +104,7 @@ describe("default profile", () => {
       expect(routed(scheduler, requestOf("y".repeat(3000)), pool).endpoints[0]).toBe(first.endpoints[0]);
     expect(first.uncachedTokens).toBe(768);
     expect(routed(scheduler, requestOf("y".repeat(3000)), pool).uncachedTokens).toBe(0);
-    expect(prefixIndexSizes(scheduler.plan)).toEqual([
+    expect(prefixIndexes(scheduler.plan)).toMatchObject([
       { name: "approx-prefix-cache-producer", type: "approx-prefix-cache-producer", size: 12 },
     ]);
     scheduler.endpointRemoved(first.endpoints[0]!);
@@ -352,7 +352,7 @@ describe("the reports of a scheduler", () => {
   it("records the part of other replicas, where they share their load, and how old it is", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const peers = (requests: number, ageMs: number) => ({
-      ...{ requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }) },
+      ...{ requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }), lean: 0 },
     });
     const pool = [
       endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),
@@ -394,6 +394,7 @@ describe("the reports of a scheduler", () => {
       excludedDown: 0,
       filters: [],
       failed: [],
+      cache: { predicted: 0, events: null, reported: null, prompt: null },
       others: [],
       scorers: [
         { name: "queue-scorer", weight: 1 },

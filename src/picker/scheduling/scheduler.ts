@@ -12,9 +12,9 @@ import { CallReporter, type DecisionTrace, refusePromise, type SchedulerHooks } 
 import type { ProfileMember, SchedulingPlan } from "./profile.ts";
 import { MAX_LISTED, ProfileRun } from "./profile-run.ts";
 import { ProfileRuns } from "./profile-runs.ts";
-import { heldPrefix, precondition, tokensToCompute } from "./prompt-figures.ts";
+import { expectedCache, heldPrefix, precondition, tokensToCompute } from "./prompt-figures.ts";
 import { type Deciding, DecisionLog, DecisionRecords } from "./records.ts";
-import { servedListener, tellRefused, tellRouted } from "./routed.ts";
+import { answerListener, servedListener, tellRefused, tellRouted } from "./routed.ts";
 import { Screening } from "./screening.ts";
 
 /** The scheduler times the plugin calls of one decision in this many. */
@@ -270,9 +270,11 @@ export class Scheduler {
       listed,
       promptBytes: held?.hashedBytes ?? 0,
       others: others?.map(({ profile, endpoints }) => ({ profile, id: endpoints[0]!.id })),
+      cache: others === undefined ? expectedCache(run, figures) : undefined,
     });
     const walks = listed.length > 1 && (this.#options.retries === true || this.offered > 1);
     const moved = walks ? servedListener(producers, request, this.#calls, this.#columns) : undefined;
+    const listener = answerListener(producers, request, this.#calls, this.#columns);
     tellRouted(
       producers,
       request,
@@ -286,7 +288,8 @@ export class Scheduler {
     const { peerBlocks = 0 } = prefixProducer?.plugin ?? NO_PEER_BLOCKS;
     if (peerBlocks > 0) record.peerBlocks = peerBlocks;
     this.#log.add(record);
-    const result = { endpoints: listed, uncachedTokens, keepsTokens, record, moved, scores: this.#scored(run) };
+    const scores = this.#scored(run);
+    const result = { endpoints: listed, uncachedTokens, keepsTokens, record, moved, listener, scores };
     if (others === undefined) return result;
     const sideLoads = others.map((other): SideLoad => {
       return { endpoint: other.endpoints[0]!, uncachedTokens: tokensToCompute(request, other.run, figures) };

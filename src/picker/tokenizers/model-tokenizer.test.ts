@@ -172,6 +172,15 @@ describe("the tokens of a request", () => {
     expect(() => texts("chat", { messages: [user("x")] }, known)).toThrow(`refuses the messages: ${roles}`);
   });
 
+  it("are refused when they take too long; pieces that are remembered take no time", () => {
+    const model = modelOf();
+    const prompt = Array.from({ length: 2000 }, (_, n) => `word${n} `).join("");
+    expect(texts("completions", { prompt }, model)).toEqual([prompt]);
+    model.isLate = () => true;
+    expect(texts("completions", { prompt }, model)).toEqual([prompt]);
+    expect(() => texts("completions", { prompt: `other ${prompt}` }, model)).toThrow("its tokens take too long");
+  });
+
   it("are refused for an image where the template takes texts only", () => {
     const model = modelOf({ chat_template: "{% for m in messages %}{{ m.content }}{% endfor %}" });
     expect(texts("chat", { messages: [user([{ type: "text", text: "a" }, "b"])] }, model)).toEqual(["a\nb"]);

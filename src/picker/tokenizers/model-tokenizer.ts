@@ -19,6 +19,8 @@ interface Inside {
 /** Turns texts and chats into the tokens of one model. */
 export class ModelTokenizer {
   readonly cache: ChunkCache;
+  /** Asked between two pieces of a text: whether the request has taken too long. */
+  isLate: () => boolean = () => false;
   readonly #tokenizer: Tokenizer;
   readonly #inside: Inside;
   readonly #cuts: CutRules;
@@ -59,7 +61,10 @@ export class ModelTokenizer {
     return this.text(this.#template.render(request), request["add_special_tokens"] === true);
   }
 
-  /** @param special whether the tokens that begin and end a text are added */
+  /**
+   * @param special whether the tokens that begin and end a text are added
+   * @throws RequestUnusable when it takes too long; the pieces so far are remembered
+   */
   text(text: string, special: boolean): number[] {
     const tokens: number[] = special ? [...this.#before] : [];
     if (this.#splits)
@@ -76,6 +81,7 @@ export class ModelTokenizer {
   #remembered(chunk: string): ArrayLike<number> {
     const found = this.cache.get(chunk);
     if (found !== undefined) return found;
+    if (this.isLate()) throw new RequestUnusable("its tokens take too long");
     const tokens = Uint32Array.from(this.#plain(chunk));
     this.cache.put(owned(chunk), tokens);
     return tokens;

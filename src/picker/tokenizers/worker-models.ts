@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock/clock.ts";
 import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { TokenBuffer } from "../scheduling/tokens/token-buffer.ts";
 import { readModelFiles } from "./model-files.ts";
@@ -8,14 +9,21 @@ import type { Job, WorkerCounts, WorkerSettings } from "./worker-messages.ts";
 
 /** The most tokenizers in the memory of one worker. Each takes 60 to 250 MB. */
 const MAX_MODELS = 8;
+/**
+ * Milliseconds of tokenizing after which a request is given up. It is half of the time after which the whole thread counts as hung
+ * and loses its tokenizers.
+ */
+const TEXT_LIMIT = 5_000;
 
 /** The tokenizers of one worker. Loads each when it is first needed, and drops the least recently used one. */
 export class WorkerModels {
   readonly #settings: WorkerSettings;
+  readonly #clock: Pick<Clock, "now">;
   readonly #models = new Map<string, ModelTokenizer>();
 
-  constructor(settings: WorkerSettings) {
+  constructor(settings: WorkerSettings, clock: Pick<Clock, "now">) {
     this.#settings = settings;
+    this.#clock = clock;
   }
 
   get counts(): WorkerCounts {
@@ -47,6 +55,8 @@ export class WorkerModels {
 
   /** @returns undefined for a request without a prompt @throws RequestUnusable */
   tokens({ api, body, media }: Job, model: ModelTokenizer): TokenizedPrompt | undefined {
+    const until = this.#clock.now() + TEXT_LIMIT;
+    model.isLate = () => this.#clock.now() > until;
     const prompts = promptsOf(api, JSON.parse(new TextDecoder().decode(body)), model);
     const extra = media.reduce((sum, { count }) => sum + count, 0);
     const buffer = new TokenBuffer(prompts.reduce((sum, tokens) => sum + tokens.length, extra));

@@ -1,11 +1,12 @@
 /** The program of a worker thread of `WorkerPool`: one job after the other, from the pool's messages. */
 import { parentPort, workerData } from "node:worker_threads";
+import { realClock } from "../../base/clock/real.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { RequestUnusable } from "./unusable.ts";
 import type { Answer, Job, Load, WorkerSettings } from "./worker-messages.ts";
 import { WorkerModels } from "./worker-models.ts";
 
-const models = new WorkerModels(workerData as WorkerSettings);
+const models = new WorkerModels(workerData as WorkerSettings, realClock);
 
 parentPort!.on("message", (message: Job | Load) => {
   const answer = answerTo(message);

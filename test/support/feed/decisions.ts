@@ -81,7 +81,8 @@ export function decisionDetailOf(sequence: number): DecisionDetail {
         targetModel: row.model,
       },
       ...{ priority: 0, promptBytes: 5240, configHash: "3f9ac2b1d004", profile: "default", picker: "max-score-picker" },
-      ...{ sentence: row.why, reason: row.why, queued: null, candidateCount: 6, tied: 1, others: [], full: false },
+      ...{ sentence: row.why, reason: row.why, queued: null, cache: null, candidateCount: 6 },
+      ...{ tied: 1, others: [], full: false },
       refusal: row.refused === null ? null : { reason: "saturated", status: 429, detail: "the pool is full" },
       filters: [
         {

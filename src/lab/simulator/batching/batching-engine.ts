@@ -90,6 +90,11 @@ export class BatchingEngine implements ModelEngine {
     return this.config.blockSize;
   }
 
+  /** As in `ModelEngine`. */
+  loseCache(): void {
+    this.#scheduler.pool.clear();
+  }
+
   /**
    * The figures that a scrape of this engine would get now: as in vLLM, those at the end of the last step. Later arrivals do
    * not show until the end of the next step. With a long prompt a step takes hundreds of milliseconds. Adapter sets are shared

@@ -149,6 +149,14 @@ export class BlockPool {
     blocks.length = 0;
   }
 
+  /** Empties all blocks, as a restart does. Sequences keep the blocks that they hold, but no other sequence finds them. */
+  clear(): void {
+    for (let block = 0; block < this.capacity; block++)
+      if (this.#record[WORDS * block + HASHED] === 1) this.#forget(block);
+    this.#idle = 0;
+    this.#changes++;
+  }
+
   #forget(block: number): void {
     const record = this.#record;
     const first = record[WORDS * block]!;

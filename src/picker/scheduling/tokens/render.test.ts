@@ -240,6 +240,27 @@ describe("the answer of a render server", () => {
     expect(read(chat("aa", "cc"))![0]![5]).not.toBe(b);
   });
 
+  it("keeps the engine's own placeholders, with prompt, place and hash, in the order of places", () => {
+    const features = {
+      mm_hashes: { video: ["film"], image: ["late", "over", "early"] },
+      mm_placeholders: {
+        video: [{ offset: 3, length: 2 }],
+        image: [
+          { offset: 6, length: 9 },
+          { offset: 4, length: 1 },
+          { offset: 0, length: 1 },
+        ],
+      },
+    };
+    const answer = [{ token_ids: [1] }, { token_ids: [9, 1, 2, 8, 8, 3, 9, 9], features }];
+    expect(renderedTokens(answer)!.media).toEqual([
+      { prompt: 1, offset: 0, tokens: Uint32Array.of(9), hash: "early" },
+      { prompt: 1, offset: 3, tokens: Uint32Array.of(8, 8), hash: "film" },
+      { prompt: 1, offset: 6, tokens: Uint32Array.of(9, 9), hash: "late" },
+    ]);
+    expect(renderedTokens({ token_ids: [1, 2] })).not.toHaveProperty("media");
+  });
+
   it.each([
     ["text", { mm_hashes: 5, mm_placeholders: "x" }],
     ["no hashes", { mm_placeholders: { image: [{ offset: 0, length: 1 }] } }],

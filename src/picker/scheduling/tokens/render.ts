@@ -2,8 +2,8 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { type HeaderList, requestPath } from "../../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
-import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
-import { mediaParts } from "./media-parts.ts";
+import type { MediaSpan, TokenizedPrompt } from "../../../base/plugin/keys.ts";
+import { MAX_PARTS, mediaParts } from "./media-parts.ts";
 import { TokenBuffer } from "./token-buffer.ts";
 
 /** The most bytes of one answer. A token takes about seven bytes in a list; features of images come in addition. */
@@ -160,13 +160,14 @@ const MAX_TOKEN = 2 ** 32 - 1;
  * the tokens in `prompt_token_ids`.
  *
  * All images have the same placeholder token. Each gets another token, made from the image's hash, so that prompts with
- * different images differ.
+ * different images differ. `media` keeps the placeholders, which engines hash together with the image's hash.
  *
  * @returns one prompt per object; undefined when there are no tokens at all
  * @throws SluiceError RENDER_ANSWER for anything else
  */
 export function renderedTokens(answer: unknown): TokenizedPrompt | undefined {
-  const lists = prompts(answer).map(tokenList);
+  const media: MediaSpan[] = [];
+  const lists = prompts(answer).map((prompt, at) => tokenList(prompt, at, media));
   const buffer = new TokenBuffer(lists.reduce((sum, list) => sum + list.length, 0));
   for (const list of lists) {
     buffer.beginPrompt();
@@ -176,7 +177,8 @@ export function renderedTokens(answer: unknown): TokenizedPrompt | undefined {
       buffer.add(token);
     }
   }
-  return buffer.finish();
+  const tokenized = buffer.finish();
+  return tokenized === undefined || media.length === 0 ? tokenized : { ...tokenized, media };
 }
 
 function prompts(answer: unknown): readonly unknown[] {
@@ -185,19 +187,24 @@ function prompts(answer: unknown): readonly unknown[] {
   return answer.length === 2 && Array.isArray(answer[0]) && Array.isArray(answer[1]) ? answer[1] : answer;
 }
 
-function tokenList(prompt: unknown): readonly number[] {
+/** @param media receives the images, films and sounds of the prompt */
+function tokenList(prompt: unknown, at: number, media: MediaSpan[]): readonly number[] {
   if (typeof prompt !== "object" || prompt === null) throw malformed("something else than a prompt");
   const { token_ids: current, prompt_token_ids: earlier } = prompt as Record<string, unknown>;
   const tokens = current ?? earlier;
   if (!Array.isArray(tokens)) throw malformed("a prompt without token_ids");
-  markMedia(tokens, (prompt as { features?: unknown }).features);
+  const spans = mediaIn(tokens, (prompt as { features?: unknown }).features, at);
+  for (const { offset, tokens: own, hash } of spans) tokens.fill(fnv1a(hash), offset, offset + own.length);
+  media.push(...spans.slice(0, Math.max(0, MAX_PARTS - media.length)));
   return tokens;
 }
 
 /**
  * @param features `mm_hashes` and `mm_placeholders`, each a list per modality; the function ignores anything of another shape
+ * @returns the parts in the order of their places, none of which overlaps the one before
  */
-function markMedia(tokens: unknown[], features: unknown): void {
+function mediaIn(tokens: readonly unknown[], features: unknown, prompt: number): MediaSpan[] {
+  const spans: MediaSpan[] = [];
   const { mm_hashes: hashes, mm_placeholders: placeholders } = objectOf(features);
   for (const [modality, places] of Object.entries(objectOf(placeholders))) {
     const names = objectOf(hashes)[modality];
@@ -205,9 +212,18 @@ function markMedia(tokens: unknown[], features: unknown): void {
     for (const [i, place] of places.entries()) {
       const { offset, length } = objectOf(place);
       if (typeof names[i] !== "string" || typeof offset !== "number" || typeof length !== "number") continue;
-      if (offset >= 0 && length > 0) tokens.fill(fnv1a(names[i]), offset, offset + length);
+      if (!(Number.isInteger(offset) && Number.isInteger(length) && offset >= 0 && length > 0)) continue;
+      const own = tokens.slice(offset, offset + length);
+      if (own.length > 0) spans.push({ prompt, offset, tokens: Uint32Array.from(own as number[]), hash: names[i] });
     }
   }
+  spans.sort((a, b) => a.offset - b.offset);
+  let end = 0;
+  return spans.filter(({ offset, tokens: { length } }) => {
+    if (offset < end) return false;
+    end = offset + length;
+    return true;
+  });
 }
 
 function objectOf(value: unknown): Readonly<Record<string, unknown>> {

@@ -6,6 +6,7 @@ import {
   produceContextOf,
   requestOf,
 } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import type { CacheReport } from "../../../../base/inference/cache-report.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
@@ -54,7 +55,7 @@ describe("approx-prefix-cache-producer", () => {
   });
 
   it("remembers no more than the process gives it memory for", () => {
-    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 520 });
+    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 560 });
     route(producer, requestOf(text(2000)), pool[1]!);
     expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 5, 0]);
   });
@@ -238,6 +239,69 @@ describe("approx-prefix-cache-producer", () => {
     for (let slot = 3; slot < 120; slot++) route(producer, requestOf(text(300)), endpointOf(slot));
     const state = producer.debugState?.() as { pods: unknown[]; totalPods: number };
     expect([state.pods.length, state.totalPods]).toEqual([100, 119]);
+  });
+
+  describe("learns from answers", () => {
+    const FULL = { promptTokens: 500, cachedTokens: 496 };
+    const NONE = { promptTokens: 500, cachedTokens: 0 };
+    /** A request with its answer, and what hears of it. */
+    function ask(producer: Producer, seed: number, report: CacheReport | undefined, served = pool[0]!): void {
+      const request = requestOf(text(2000, seed));
+      produce(producer, request);
+      const moved = producer.follow?.(request);
+      const listener = producer.listen?.(request);
+      producer.routed?.(request, pool[0]!, new Map());
+      if (served !== pool[0]) moved?.(served);
+      listener?.answered?.();
+      listener?.ended?.(report);
+    }
+    const seeds = [1000, 2000, 3000];
+    const held = (producer: Producer, at = 0): number[] =>
+      seeds.map((seed) => produce(producer, requestOf(text(2000, seed))).matched[at]!);
+
+    it("forgets what an endpoint no longer has, unless it is told not to learn", () => {
+      for (const learnFromAnswers of [true, false]) {
+        const producer = made({ learnFromAnswers });
+        for (const seed of seeds) ask(producer, seed, NONE);
+        ask(producer, 2000, NONE);
+        ask(producer, 3000, NONE);
+        expect(held(producer)).toEqual([learnFromAnswers ? 0 : 8, 8, 8]);
+      }
+    });
+
+    it("of the endpoint that served, and of no other", () => {
+      const producer = made();
+      for (const seed of seeds) ask(producer, seed, FULL, pool[1]);
+      ask(producer, 2000, NONE, pool[1]);
+      ask(producer, 3000, NONE, pool[1]);
+      expect(held(producer, 1)).toEqual([0, 8, 8]);
+      expect(held(producer)).toEqual([8, 8, 8]);
+    });
+
+    it("from no answer that another endpoint has computed the prompt for, nor from one to several prompts or a part", () => {
+      const two = (seed: number): InferenceRequest =>
+        requestOf(text(2000, seed), {
+          prompts: [[{ start: 0, end: 1000 }], [{ start: 1000, end: 2000 }]],
+        });
+      const listened = (producer: Producer, request: InferenceRequest): boolean => {
+        produce(producer, request);
+        return producer.listen?.(request) !== undefined;
+      };
+      expect(listened(made(), requestOf(text(2000)))).toBe(true);
+      expect(listened(made(), two(1))).toBe(false);
+      expect(listened(made(), requestOf(""))).toBe(false);
+      expect(listened(made({ maxPrefixTokensToMatch: 256 }), requestOf(text(2000)))).toBe(false);
+      const producer = made();
+      for (const seed of seeds) ask(producer, seed, FULL);
+      for (const seed of [2000, 3000]) {
+        const request = requestOf(text(2000, seed));
+        produce(producer, request);
+        const listener = producer.listen?.(request);
+        producer.routed?.(request, pool[0]!, new Map([["prefill", pool[1]!]]));
+        listener?.ended?.(NONE);
+      }
+      expect(held(producer)).toEqual([8, 8, 8]);
+    });
   });
 
   it("adds up the prompts of a completions request", () => {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { AnswerListener } from "../../../../base/inference/cache-report.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, receivedBytesPerToken } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
@@ -11,6 +12,7 @@ import {
 } from "../../../../base/plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
 import type { PrefixChannel, SharedBlocks } from "../../../../base/plugin/shared-prefixes.ts";
+import { AnswerLessons } from "../../../prefix/answer-lessons.ts";
 import {
   BlockHasher,
   BlockHashes,
@@ -64,6 +66,12 @@ const parameters = z
       .min(1)
       .default(DEFAULT_CAPACITY)
       .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+    learnFromAnswers: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Forget blocks that an endpoint no longer has, by the cached tokens that its answers report. A parameter of Sluice alone.",
+      ),
   })
   .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {
     path: ["blockSizeTokens"],
@@ -83,8 +91,17 @@ export const approxPrefixCacheProducer = defineProducer({
 
 type Settings = z.output<typeof parameters>;
 
+/** A request whose blocks are at an endpoint. */
+interface Placement {
+  /** Whether somebody reports its answer. */
+  listens: boolean;
+  /** What the answer will teach; undefined = nothing. */
+  lesson: Required<AnswerListener> | undefined;
+}
+
 class ApproxPrefixCache implements Producer {
   readonly index: PrefixIndex;
+  readonly lessons: AnswerLessons;
   readonly #settings: Settings;
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
@@ -95,6 +112,12 @@ class ApproxPrefixCache implements Producer {
   #request: InferenceRequest | undefined;
   /** Tokens in each of those blocks. */
   #blockTokens = 0;
+  /** Whether they are the whole of one prompt, so that a share of the prompt's tokens says which they are. */
+  #isWhole = false;
+  /** Of that request; undefined = nobody asks for it. */
+  #placement: Placement | undefined;
+  /** The turns in which the blocks of a request were used before. */
+  #before = new Int32Array(64);
   /** Undefined where no replicas share what they know. */
   readonly #channel: PrefixChannel | undefined;
   /** The blocks that the last `add` found to be new. */
@@ -106,6 +129,7 @@ class ApproxPrefixCache implements Producer {
   constructor(settings: Settings, { name, random, indexBytes, sharedPrefixes }: PluginContext) {
     this.#settings = settings;
     this.index = new PrefixIndex(pairsWithin(indexBytes));
+    this.lessons = new AnswerLessons(this.index);
     const { blockSizeTokens, blockSize } = settings;
     const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
     this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
@@ -124,11 +148,14 @@ class ApproxPrefixCache implements Producer {
     // The bytes of a block do not depend on the learned bytes per token: else later requests would not find its hash. Only its
     // number of tokens follows the learned value.
     const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
+    const maxBlocks = this.#maxBlocks(blockSize, blockTokens);
     this.#request = undefined;
+    this.#placement = undefined;
     this.peerBlocks = 0;
-    this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
+    this.#hasher.hash(hashed, blockSize, maxBlocks, this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
+    this.#isWhole = hashed.prompts.length === 1 && this.#hashes.count < maxBlocks;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
     candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
     candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
@@ -137,28 +164,47 @@ class ApproxPrefixCache implements Producer {
   /** The endpoint will soon hold the prompt, so the next request with the same prefix should follow this one. */
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
+    const placement = this.#placement;
     this.#request = undefined;
+    this.#placement = undefined;
     this.peerBlocks = this.#add(this.#hashes, this.#blockTokens, endpoint);
+    // With a stage of its own for the prompt, an answer does not say which endpoint had what in its cache.
+    if (placement?.listens === true && others.size === 0)
+      placement.lesson = this.#lesson(this.#hashes, this.#blockTokens, endpoint);
     const prefill = others.get(PREFILL_PROFILE);
     if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
 
   refused(): void {
     this.#request = undefined;
+    this.#placement = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
     const packed = this.#hashes.packed();
     const blockTokens = this.#blockTokens;
+    const placement = this.#placementNow();
     return (served) => {
       const hashes = new BlockHashes();
       hashes.unpack(packed);
+      const { lesson } = placement;
+      lesson?.ended(undefined);
       this.#add(hashes, blockTokens, served);
+      if (lesson !== undefined) placement.lesson = this.#lesson(hashes, blockTokens, served);
     };
   }
 
+  listen(request: InferenceRequest): AnswerListener | undefined {
+    if (!this.#settings.learnFromAnswers || !this.#isWhole) return undefined;
+    if (request !== this.#request || this.#hashes.count === 0) return undefined;
+    const placement = this.#placementNow();
+    placement.listens = true;
+    return listenerOf(placement);
+  }
+
   endpointRemoved(endpoint: Endpoint): void {
+    this.lessons.forget(endpoint.slot);
     this.index.remove(endpoint.slot);
     this.#names.delete(endpoint.slot);
   }
@@ -177,7 +223,9 @@ class ApproxPrefixCache implements Producer {
   /** @returns how many of the blocks only peers had placed there */
   #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): number {
     if (hashes.count === 0) return 0;
-    const fromPeers = this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint), this.#news);
+    if (hashes.count > this.#before.length) this.#before = new Int32Array(2 * hashes.count);
+    const capacity = this.#capacityOf(endpoint);
+    const fromPeers = this.index.add(hashes, endpoint.slot, blockTokens, capacity, this.#news, this.#before);
     this.#names.set(endpoint.slot, endpoint.id);
     if (this.#channel !== undefined) this.#tell(this.#channel, endpoint, hashes, blockTokens);
     return fromPeers;
@@ -193,6 +241,17 @@ class ApproxPrefixCache implements Producer {
   #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {
     this.index.addForPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
+  }
+
+  /** Begins to learn from the answer to the request that was added last. */
+  #lesson({ count }: BlockHashes, blockTokens: number, { slot }: Endpoint): Required<AnswerListener> {
+    const turn = this.index.turnOf(slot);
+    return this.lessons.open({ slot, turn, before: this.#before, blocks: count, tokens: count * blockTokens });
+  }
+
+  #placementNow(): Placement {
+    this.#placement ??= { listens: false, lesson: undefined };
+    return this.#placement;
   }
 
   /**
@@ -230,6 +289,11 @@ class ApproxPrefixCache implements Producer {
   }
 }
 
+/** A function of its own, so that what it returns keeps no request. */
+function listenerOf(placement: Placement): AnswerListener {
+  return { answered: () => placement.lesson?.answered(), ended: (report) => placement.lesson?.ended(report) };
+}
+
 /** A token has as many bytes as one counts for in text, so blocks have the same size either way. */
 function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
   return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
@@ -242,11 +306,20 @@ function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedProm
   return count > 0 ? (HASHED_BYTES_PER_TOKEN * units) / count : HASHED_BYTES_PER_TOKEN;
 }
 
-/** Returns name, type and number of entries of each prefix producer of a plan, for the gauge of the index size. */
-export function prefixIndexSizes(
-  plan: SchedulingPlan,
-): { readonly name: string; readonly type: string; readonly size: number }[] {
+/** An index of prompt prefixes, for metrics. */
+interface PrefixIndexFigures {
+  /** Of the plugin. */
+  readonly name: string;
+  readonly type: string;
+  /** Entries. */
+  readonly size: number;
+  /** Counts up while the plugin lives. */
+  readonly lessons: Pick<AnswerLessons, "corrections" | "dropped">;
+}
+
+/** Returns the figures of each prefix producer of a plan. */
+export function prefixIndexes(plan: SchedulingPlan): PrefixIndexFigures[] {
   return plan.producers.flatMap(({ name, type, plugin }) =>
-    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size }] : [],
+    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size, lessons: plugin.lessons }] : [],
   );
 }

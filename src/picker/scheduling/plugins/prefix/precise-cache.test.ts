@@ -8,8 +8,9 @@ import {
   requestOf,
 } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
-import { TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
+import { PREFIX_CACHED_BLOCKS, TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
 import type { SubscriptionEvents } from "../../../kv-events/sockets.ts";
+import { renderedTokens } from "../../tokens/render.ts";
 import { PrecisePrefixCache } from "./precise-cache.ts";
 import { precisePrefixCacheProducer } from "./precise-prefix-cache.ts";
 
@@ -56,6 +57,34 @@ describe("the memory of blocks that are forgotten", () => {
     expect(cache.index.size).toBeGreaterThan(0);
     clock.advance(1_000);
     expect(cache.index.size).toBe(0);
+  });
+});
+
+describe("a prompt with images", () => {
+  it("matches what an engine announced of the same images, and of no others, as often as it is asked", () => {
+    const { cache, endpoint, send } = heard({ tokenProcessorConfig: { blockSizeTokens: 2 } });
+    // The engine's tokens: 9 stands for an image. It names the hash of each image that a block overlaps.
+    const event = { block_hashes: [70, 71, 72, 73], parent_block_hash: null, token_ids: [1, 9, 9, 2, 3, 9, 4, 5] };
+    const extras = [["one"], ["one"], ["two"], null];
+    send(1, { type: "BlockStored", ...event, block_size: 2, extra_keys: extras });
+    const keys = precisePrefixCacheProducer.produces.map((key) => [key, []] as const);
+    const matched = (...hashes: string[]): number => {
+      const features = {
+        mm_hashes: { image: hashes },
+        mm_placeholders: {
+          image: [
+            { offset: 1, length: 2 },
+            { offset: 5, length: 1 },
+          ],
+        },
+      };
+      const tokenized = renderedTokens({ token_ids: [...event.token_ids], features })!;
+      const columns = columnsOf([endpoint], [...keys, [TOKENIZED_PROMPT, tokenized]]);
+      cache.produce(produceContextOf(columns, requestOf("abc", { targetModel: "m" })));
+      return columns.column(PREFIX_CACHED_BLOCKS)[0]!;
+    };
+    expect([matched("one", "two"), matched("one", "two")]).toEqual([4, 4]);
+    expect([matched("one", "other"), matched("other", "two"), matched("two", "one")]).toEqual([2, 0, 0]);
   });
 });
 

@@ -12,6 +12,7 @@ export const FLOORS = ["commands", "lab", "wires", "picker", "async", "pool", "b
 export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // commands
   commands: [
+    "commands/batch-server",
     "commands/check-server",
     "commands/common",
     "commands/config",
@@ -27,6 +28,16 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/sim",
     "commands/simulate",
     "commands/top",
+    "base/process",
+  ],
+  "commands/batch-server": [
+    "commands/common",
+    "commands/gateway",
+    "wires/access",
+    "wires/admin",
+    "wires/batch-api",
+    "async/batch-api",
+    "async/dispatch",
     "base/process",
   ],
   "commands/check-server": ["commands/common", "lab/check", "base/document"],
@@ -100,7 +111,14 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/sim": ["commands/common", "lab/simulator", "base/process"],
   "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
-  "commands/common": ["picker/core", "picker/exchange", "pool/peers", "base/document", "base/process"],
+  "commands/common": [
+    "picker/core",
+    "picker/exchange",
+    "async/batch-api",
+    "pool/peers",
+    "base/document",
+    "base/process",
+  ],
   // lab
   "lab/check": ["pool/endpoints", "base/grpc"],
   "lab/demo": ["lab/simulator", "wires/admin", "wires/gateway", "async/brokers", "base/process"],
@@ -126,12 +144,14 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "wires/gateway": [
     "wires/access",
     "wires/admin",
+    "wires/batch-api",
     "wires/proxy",
     "wires/scaler",
     "picker/config",
     "picker/core",
     "picker/exchange",
     "picker/limits",
+    "async/batch-api",
     "pool/discovery",
     "pool/endpoints",
     "pool/peers",
@@ -142,6 +162,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "wires/access": ["wires/proxy", "base/document"],
   "wires/admin": ["picker/core", "picker/decisions", "pool/peers", "base/grpc", "base/process"],
+  "wires/batch-api": ["wires/admin", "wires/proxy", "async/batch-api", "base/document"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker
@@ -183,6 +204,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/tokenizers": ["picker/scheduling", "base/document", "base/plugin"],
   "picker/prefix": [],
   // async
+  "async/batch-api": ["async/batch", "async/brokers", "async/dispatch", "async/gates", "base/document", "base/plugin"],
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],
   "async/brokers": ["base/document", "base/plugin", "base/redis"],
   "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin", "base/redis"],

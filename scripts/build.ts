@@ -17,7 +17,7 @@ const dist = join(root, "dist");
 const ENTRIES = [
   ...["commands/main", "base/plugin/index", "picker/testing/index", "async/brokers/producer/index"],
   // The program of a thread has no importer.
-  "picker/tokenizers/worker",
+  ...["picker/tokenizers/worker", "async/batch-api/batch-worker"],
 ];
 
 /**

@@ -66,6 +66,11 @@ export const COMMANDS: readonly CommandRow[] = [
     load: async () => (await import("./dispatch/queue-commands.ts")).batchCommand(),
   },
   {
+    term: "batch-server [options]",
+    about: "OpenAI's Batch API (files and batches) in front of a gateway, in one process",
+    load: async () => (await import("./batch-server/command.ts")).batchServerCommand(),
+  },
+  {
     term: "doctor [options]",
     about: "check a running gateway, its servers and files, and say what to do",
     load: async () => (await import("./doctor/command.ts")).doctorCommand(),

@@ -20,7 +20,8 @@ const PAGES = [
 ].map((page) => ({ page, blocks: commandBlocks(page) }));
 
 /** What a page starts and leaves running. */
-const SERVER = /^(\.\/)?sluice (gateway|epp|dispatch|sim)\b(?!.*--(?:help|print-paths))|^envoy -c |^redis-server /;
+const SERVER =
+  /^(\.\/)?sluice (gateway|epp|dispatch|sim|batch-server)\b(?!.*--(?:help|print-paths))|^envoy -c |^redis-server /;
 /** A file that the page shows: its reader has it. */
 const SHOWN_FILE = /^cat (\S+)$/;
 /** What a test may not do to the machine or the network, or cannot find there. */

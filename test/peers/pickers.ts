@@ -1,10 +1,11 @@
+import type { Explanation } from "../../src/picker/decisions/explain.ts";
 import type { PeersView } from "../../src/pool/peers/peers-view.ts";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
 import { freePort, onFreePorts } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
-import { type Epp, endpointsFile, type Sim, seenBy, startEpp, startSims } from "../support/stack.ts";
+import { type Epp, endpointsFile, type Sim, startEpp, startSims } from "../support/stack.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 
 /** Milliseconds that a model server takes for each token of an answer: one of 100,000 tokens outlasts any test. */
@@ -12,6 +13,16 @@ const TOKEN_MS = 50;
 const ENDLESS = 100_000;
 
 const argsFor = ({ port }: TcpProxy): string[] => ["--peers", `redis://127.0.0.1:${port}`, "--peers-name", "llm/pool"];
+
+/** What a picker decided about a request. */
+export interface Decision {
+  /** Its number among the replicas. */
+  readonly replica: number;
+  /** `host:port`. */
+  readonly server: string;
+  /** 0 to 1 for each `host:port`. */
+  readonly prefix: ReadonlyMap<string, number>;
+}
 
 /** Replicas of a picker that share through one store, behind one Envoy, in front of three model servers. */
 export class Pickers {
@@ -83,12 +94,27 @@ export class Pickers {
     });
   }
 
-  /** Sends a chat with this prompt and waits for its answer. @returns the port of the server that got it */
-  async send(prompt: string, id: string): Promise<{ readonly status: number; readonly port: number | undefined }> {
-    const headers = { ...JSON_HEADERS, "x-test-id": id };
-    const { status } = await ask(this.url, { headers, body: chat(prompt, { max_tokens: 1 }) });
-    const [seen] = await seenBy(this.sims, id);
-    return { status, port: seen?.port };
+  /** Sends a chat with this prompt and waits for its answer. */
+  async send(prompt: string): Promise<{ readonly status: number; readonly id: string }> {
+    const { status, headers } = await ask(this.url, { headers: JSON_HEADERS, body: chat(prompt, { max_tokens: 1 }) });
+    return { status, id: String(headers["x-request-id"]) };
+  }
+
+  /** The decision about a request: which replica made it, which server it chose, and the score of each server's prefix cache. */
+  async decisionOn(id: string): Promise<Decision> {
+    const found = await Promise.all(
+      this.replicas.map(({ adminUrl }) => getJson<Partial<Explanation>>(`${adminUrl}/debug/decisions/${id}`)),
+    );
+    const replica = found.findIndex(({ candidates }) => candidates !== undefined);
+    if (replica < 0) throw new Error(`no picker knows the decision on ${id}`);
+    const { candidates = [] } = found[replica]!;
+    const scoreOf = ({ scores }: (typeof candidates)[number]): number =>
+      scores.find(({ scorer }) => scorer === "prefix-cache-scorer")!.score;
+    return {
+      replica,
+      server: candidates[0]!.hostPort,
+      prefix: new Map(candidates.map((candidate) => [candidate.hostPort, scoreOf(candidate)])),
+    };
   }
 
   /** Begins chats that run until `end` is called. */

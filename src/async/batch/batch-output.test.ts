@@ -42,9 +42,9 @@ describe("lines of answers", () => {
       errorLine("i", null, { code: "X", message: "" }),
     ];
     expect(written.map(readWrittenLine)).toEqual([
-      { id: "i", customId: "a", succeeded: true },
-      { id: "i", customId: "b", succeeded: false },
-      { id: "i", customId: null, succeeded: false },
+      { id: "i", customId: "a", succeeded: true, code: null, body: {} },
+      { id: "i", customId: "b", succeeded: false, code: null, body: {} },
+      { id: "i", customId: null, succeeded: false, code: "X", body: undefined },
     ]);
     for (const text of ['{"id":"i","custom_id":"a","resp', "5", "{}", '{"custom_id":"a"}', '{"id":"i"}'])
       expect(readWrittenLine(text), text).toBeUndefined();

@@ -37,10 +37,14 @@ export function succeeded({ statusCode, errorCode }: ResultMessage): boolean {
 }
 
 /** The parts of an answer line that a later run needs. */
-interface WrittenLine {
+export interface WrittenLine {
   readonly id: string;
   readonly customId: string | null;
   readonly succeeded: boolean;
+  /** Of the error; null = none. */
+  readonly code: string | null;
+  /** The body of the answer, read; undefined = no answer. */
+  readonly body: unknown;
 }
 
 /**
@@ -58,7 +62,11 @@ export function readWrittenLine(text: string): WrittenLine | undefined {
   const { id, custom_id: customId, response, error } = value;
   if (typeof id !== "string" || (typeof customId !== "string" && customId !== null)) return undefined;
   const status = isObject(response) ? Number(response["status_code"]) : 0;
-  return { id, customId, succeeded: status >= 200 && status < 300 && (error ?? null) === null };
+  return {
+    ...{ id, customId, succeeded: status >= 200 && status < 300 && (error ?? null) === null },
+    code: isObject(error) ? String(error["code"]) : null,
+    body: isObject(response) ? response["body"] : undefined,
+  };
 }
 
 function line(id: string, customId: string | null, response: string, error: LineError | null): string {

@@ -20,8 +20,7 @@ const MOST_SAMPLES = 240;
 /** Describes the progress of a batch in one line, with the rate of the last minute and the time left at that rate. */
 export class BatchProgress {
   readonly #figures: BatchFigures;
-  /** Time in seconds and lines done, oldest first. */
-  readonly #samples: (readonly [number, number])[] = [];
+  readonly #rate = new LineRate();
 
   constructor(figures: BatchFigures) {
     this.#figures = figures;
@@ -30,7 +29,7 @@ export class BatchProgress {
   /** @param now seconds of a monotonic clock */
   line(now: number): string {
     const { total, done, failed, underWay } = this.#figures;
-    const rate = this.#rate(now, done);
+    const rate = this.#rate.at(now, done);
     const share = total === 0 ? 100 : Math.floor((1000 * done) / total) / 10;
     const errors = failed === 0 ? [] : [counted(failed, "error")];
     const left = total - done;
@@ -43,8 +42,15 @@ export class BatchProgress {
       ...eta,
     ].join(", ");
   }
+}
 
-  #rate(now: number, done: number): number {
+/** The lines that get their answer each second, over the last minute. */
+export class LineRate {
+  /** Time in seconds and lines done, oldest first. */
+  readonly #samples: (readonly [number, number])[] = [];
+
+  /** Adds a sample, and returns the rate. @param now seconds of a monotonic clock @param done lines with an answer */
+  at(now: number, done: number): number {
     const samples = this.#samples;
     samples.push([now, done]);
     while (samples.length > MOST_SAMPLES || (samples.length > 2 && now - samples[1]![0] >= LOOK_BACK)) samples.shift();

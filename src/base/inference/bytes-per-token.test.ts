@@ -22,6 +22,24 @@ describe("bytes per token", () => {
     for (const tokens of [1100, 7000, 60_000]) expect(taught(truth, 400, tokens).of("m")).toBeCloseTo(truth, 1);
   });
 
+  it("are those of another replica until there is an own figure, which begins from there", () => {
+    const learner = new BytesPerToken();
+    learner.told("m", 8);
+    expect([learner.of("m"), learner.list()]).toEqual([8, []]);
+    learner.learn("m", 1024 * 8, 1024, 0);
+    expect(learner.of("m")).toBeCloseTo(8, 9);
+    learner.told("m", 2);
+    expect(learner.of("m")).toBeCloseTo(8, 9);
+  });
+
+  it("of other replicas are kept for at most 256 models with names of bounded length, the newest", () => {
+    const learner = new BytesPerToken();
+    learner.told("x".repeat(257), 8);
+    expect(learner.of("x".repeat(257))).toBe(4);
+    for (let i = 0; i <= MAX_MODELS; i++) learner.told(`m${i}`, 8);
+    expect(["m0", "m1", `m${MAX_MODELS}`].map((model) => learner.of(model))).toEqual([4, 8, 8]);
+  });
+
   it("are nearly there after the first answers: one prompt of some thousand tokens outweighs the seed", () => {
     expect(taught(8, 1, 7200).of("m")).toBeCloseTo((1024 * 4 + 7200 * 8) / (1024 + 7200), 10);
     expect(taught(8, 5, 7200).of("m")).toBeGreaterThan(7.85);

@@ -60,6 +60,11 @@ export interface PeerLoad extends InFlightLoad {
    * all replicas would send the requests of a burst to the endpoint that was least busy before. Valid until the next call.
    */
   unseen(now: number): InFlightLoad;
+  /**
+   * Tokens that count here in addition, where the endpoint is the home of another replica: replicas that see the same load do not all
+   * take the same endpoint. 0 at an endpoint of the own home.
+   */
+  readonly lean: number;
 }
 
 /** Load that was sent to an endpoint since the last scrape began that its metrics come from: they may not show it yet. */

@@ -135,7 +135,8 @@ export function bodySettingsFrom(options: BodyOptions): BudgetSettings {
   });
 }
 
-function bytesOf(text: string, flag: string, least: number): number {
+/** The size of an option, in bytes. @throws SluiceError FLAG_VALUE */
+export function bytesOf(text: string, flag: string, least: number): number {
   let bytes = Number.NaN;
   try {
     bytes = Math.ceil(parseQuantity(text));

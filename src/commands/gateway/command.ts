@@ -4,6 +4,7 @@ import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
 import { LEARN_HELP, withBodyOptions, withExplainOptions, withMemoryOption } from "../common/exchange-flags.ts";
 import { withPeersOptions } from "../common/peers-flags.ts";
+import { withGatewayBatchOptions } from "./batch-options.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
 import { withKeysOptions } from "./keys-options.ts";
@@ -78,9 +79,9 @@ export function gatewayCommand(): Command {
       "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
       "0s",
     );
-  return withLogOptions(
-    withExplainOptions(withBodyOptions(withMemoryOption(withPeersOptions(withLimitsOptions(withKeysOptions(made)))))),
-  ).action(async (flags: GatewayFlags, self: Command) => {
+  const shared = withPeersOptions(withLimitsOptions(withKeysOptions(made)));
+  const more = withExplainOptions(withBodyOptions(withMemoryOption(shared)));
+  return withLogOptions(withGatewayBatchOptions(more)).action(async (flags: GatewayFlags, self: Command) => {
     const given = await givenSettings(flags, (flag) => self.getOptionValueSource(flag) === "cli");
     // Loaded on use: `sluice sim` needs none of it.
     const { readSettings } = await import("../../wires/gateway/read-settings.ts");

@@ -13,6 +13,7 @@ import {
   memoryLimitFrom,
 } from "../common/exchange-flags.ts";
 import type { PeersOptions } from "../common/peers-flags.ts";
+import { type BatchOptions, giveBatches } from "./batch-options.ts";
 import { type ConnectionOptions, connectionsFrom } from "./connection-options.ts";
 import { type KeysOptions, keysSettingsFrom } from "./keys-options.ts";
 import { checkLimitsFlags, type LimitsOptions } from "./limits-options.ts";
@@ -27,7 +28,8 @@ export interface GatewayFlags
     LimitsOptions,
     PeersOptions,
     LogOptions,
-    ConnectionOptions {
+    ConnectionOptions,
+    BatchOptions {
   readonly config?: string;
   readonly endpoints?: string;
   readonly admin: string;
@@ -116,6 +118,7 @@ export async function givenSettings(
   const explain = explainSettingsFrom(flags);
   take("decisionHeader", () => given.set("explain.decisionHeader", explain.decisionHeader));
   take("fullRecordsEvery", () => given.set("explain.fullRecordsEvery", explain.fullRecordsEvery));
+  giveBatches(flags, given, take);
   const { logging } = logSettingsFrom(flags);
   take("logLevel", () => given.set("log.level", logging.level));
   take("logFormat", () => given.set("log.format", logging.encoder));

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { ByteWriter } from "./bytes.ts";
 import { clusterMark, decodeLoad, decodePlaced, encodeLoad, hashKeys, PlacedWriter } from "./codec.ts";
 import {
   type LoadMessage,
@@ -147,6 +148,22 @@ describe("messages of peers", () => {
     expect(decodeLoad(CLUSTER, Buffer.alloc(2 * MAX_LOAD_BYTES, bytes))).toBe("garbage");
   });
 
+  it("with a figure above its bound are garbage", () => {
+    const nobody = encodeLoad(CLUSTER, { id: "0123456789abcdef", epoch: 5, sequence: 1, loads: [], facts: undefined });
+    const withLoad = (requests: number): LoadMessage | string => {
+      const writer = new ByteWriter(64);
+      writer.raw(nobody.subarray(0, -2));
+      writer.varint(1);
+      writer.text("a:1");
+      writer.varint(requests);
+      writer.varint(0);
+      writer.byte(0);
+      return decodeLoad(CLUSTER, writer.take());
+    };
+    expect(withLoad(1e7)).toMatchObject({ loads: [{ key: "a:1", requests: 1e7 }] });
+    expect(withLoad(1e7 + 1)).toBe("garbage");
+  });
+
   it("of the log have room for the largest decision, and say when they are full", () => {
     const writer = new PlacedWriter(CLUSTER);
     const blocks = new Int32Array(3 * MAX_BLOCKS).fill(7);
@@ -167,6 +184,8 @@ describe("messages of peers", () => {
     const read = decodePlaced(CLUSTER, message) as PlacedMessage;
     expect(read.placements.map(({ count }) => count)).toEqual(Array(decisions).fill(MAX_BLOCKS));
     expect([writer.isEmpty, writer.take().length]).toEqual([true, 0]);
+    for (let i = 0; i < 5; i++) writer.add({ id: "0123456789abcdef", epoch: 5, sequence: 1 }, large);
+    expect(decodePlaced(CLUSTER, writer.take())).toBe("garbage");
     expect(decodePlaced(CLUSTER, Buffer.alloc(MAX_PLACED_BYTES + 1, message))).toBe("garbage");
   });
 

@@ -12,7 +12,7 @@ function message(n: number, change: Partial<LoadMessage> = {}): LoadMessage {
 
 function setUp(): { table: PeerTable; changes: unknown[]; at: (key: string) => readonly [number, number] } {
   const changes: unknown[] = [];
-  const table = new PeerTable(({ key }, requests, tokens) => changes.push([key, requests, tokens]));
+  const table = new PeerTable(idOf(0), ({ key }, requests, tokens) => changes.push([key, requests, tokens]));
   const at = (key: string): readonly [number, number] => {
     const { requests, tokens } = table.loadAt(key);
     return [requests, tokens];

@@ -24,14 +24,19 @@ export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number)
  * Bounds: 64 replicas and 8,192 addresses.
  */
 export class PeerTable {
-  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG };
+  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG, tokens: 0, squares: 0, recent: 0, sentAt: 0 };
+  readonly #self: string;
   readonly #onChange: LoadChanged;
+  /** The replicas among which the endpoints are dealt out, as one text. */
+  #dealtTo = "";
   readonly #replicas = new Map<string, Replica>();
   readonly #loads = new Map<string, SharedLoad>();
   #round = 0;
   #ignored = 0;
 
-  constructor(onChange: LoadChanged) {
+  /** @param self the id of this replica */
+  constructor(self: string, onChange: LoadChanged) {
+    this.#self = self;
     this.#onChange = onChange;
   }
 
@@ -81,17 +86,13 @@ export class PeerTable {
     if (known !== undefined && !known.isNews(message)) return "old";
     const replica = known ?? this.#admit(message, now);
     if (replica === undefined) return "crowded";
-    const { loads, facts } = message;
+    const { loads } = message;
     replica.state = REPLICA_STATES[replica.state].news;
     replica.epoch = message.epoch;
     replica.sequence = message.sequence;
     replica.heardAt = now;
     replica.messages++;
     if (loads.length > 0) replica.busyAt = now;
-    if (facts !== undefined) {
-      replica.facts = facts;
-      replica.factsAt = now;
-    }
     this.#round++;
     for (const { key, requests, tokens } of loads) this.#set(replica, key, requests, tokens);
     this.#clear(replica);
@@ -99,7 +100,7 @@ export class PeerTable {
     return undefined;
   }
 
-  /** Drops the loads and the facts of replicas that were silent for 3 s. @returns how many replicas fell silent */
+  /** Drops the loads of replicas that were silent for 3 s. @returns how many replicas fell silent */
   expire(now: number): number {
     let fell = 0;
     for (const replica of this.#replicas.values()) {
@@ -123,9 +124,29 @@ export class PeerTable {
   }
 
   #countBusy(now: number): void {
-    let busy = 0;
-    for (const { state, busyAt } of this.#replicas.values()) if (state === "live" && now - busyAt <= QUIET) busy++;
-    this.pace.busy = busy;
+    const busy: string[] = [];
+    for (const { id, state, busyAt } of this.#replicas.values())
+      if (state === "live" && now - busyAt <= QUIET) busy.push(id);
+    this.pace.busy = busy.length;
+    busy.push(this.#self);
+    const dealtTo = busy.sort().join(" ");
+    if (dealtTo === this.#dealtTo) return;
+    this.#dealtTo = dealtTo;
+    this.dealOut();
+  }
+
+  /**
+   * Deals the endpoints of the pool out to the replicas with traffic, in the order of addresses and ids: all replicas that know the
+   * same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
+   */
+  dealOut(): void {
+    const ids = this.#dealtTo.split(" ");
+    const place = ids.indexOf(this.#self);
+    const pool = [...this.#loads.values()].filter(({ endpoints }) => endpoints.size > 0);
+    pool.sort((a, b) => (a.key < b.key ? -1 : 1));
+    pool.forEach((shared, at) => {
+      shared.isHome = at % ids.length === place || place % pool.length === at;
+    });
   }
 
   #admit(message: LoadMessage, now: number): Replica | undefined {
@@ -174,7 +195,6 @@ export class PeerTable {
 
   #drop(replica: Replica): void {
     replica.state = REPLICA_STATES[replica.state].silence;
-    replica.facts = undefined;
     this.#round++;
     this.#clear(replica);
   }

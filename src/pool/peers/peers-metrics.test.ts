@@ -23,7 +23,7 @@ const load = (id: string, sequence: number) => ({
 
 function known(): { clock: VirtualClock; peers: Peers } {
   const clock = new VirtualClock(1_000_000);
-  const table = new PeerTable(() => {});
+  const table = new PeerTable("self", () => {});
   table.hear(load("old", 1), 0);
   clock.advance(3000);
   table.expire(clock.now());

@@ -117,7 +117,9 @@ describe("the load of peers", () => {
     const spec = { namespace: "default", name: "e", address: "10.0.0.0", port: 8000, rank: 0, labels: {} };
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
-    const shared = new SharedLoad("10.0.0.0:8000", { busy: 0, lagMs: 40 });
+    const shared = new SharedLoad("10.0.0.0:8000", {
+      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, sentAt: 0 },
+    });
     shared.requests = 2;
     shared.tokens = 1;
     registry.inFlight.addPeers(endpoint, shared);
@@ -129,7 +131,9 @@ describe("the load of peers", () => {
 });
 
 describe("what peers have probably sent since they were heard", () => {
-  it("is what this process sent in that time, once for each peer with traffic, and nothing soon after", () => {
+  const rounded = ({ requests }: { readonly requests: number }): number => Math.round(1000 * requests) / 1000;
+
+  it("is about what this process sent in that time, once for each peer with traffic, and nothing soon after", () => {
     const { clock, replicas } = setUp(4);
     const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
     a.send(0, 100);
@@ -137,18 +141,17 @@ describe("what peers have probably sent since they were heard", () => {
     b.send(1);
     c.send(2);
     clock.advance(1000);
-    a.send(0, 100);
-    a.send(0, 100);
-    // The fourth replica gets no requests.
+    for (let i = 0; i < 8; i++) a.send(0, 100);
+    // The fourth replica gets no requests. Eight requests say half: they may be chance.
     const { requests, tokens } = a.at(0).peers!.unseen(clock.now());
-    expect([requests, tokens].map((figure) => Math.round(1000 * figure))).toEqual([4000, 400_000]);
+    expect([requests, tokens].map(Math.round)).toEqual([8, 800]);
     expect(a.at(1).peers!.unseen(clock.now()).requests).toBe(0);
     const { lagMs } = a.peers.table.pace;
     clock.advance(lagMs);
-    expect(a.at(0).peers!.unseen(clock.now()).requests).toBeCloseTo(4 / Math.E, 0);
+    expect(a.at(0).peers!.unseen(clock.now()).requests).toBeLessThan(8 / Math.E);
     clock.advance(4 * lagMs);
     expect(a.at(0).peers!.unseen(clock.now())).toEqual({ requests: 0, tokens: 0 });
-    expect(a.at(0).inFlight.requests).toBe(3);
+    expect(a.at(0).inFlight.requests).toBe(9);
   });
 
   it("does not count peers that got no requests for a minute, or are gone", () => {
@@ -160,10 +163,10 @@ describe("what peers have probably sent since they were heard", () => {
     c.end(0);
     clock.advance(59_000);
     a.send(0);
-    expect(a.at(0).peers!.unseen(clock.now()).requests).toBe(2);
+    expect(rounded(a.at(0).peers!.unseen(clock.now()))).toBe(0.222);
     clock.advance(3000);
     a.send(2);
-    expect(a.at(2).peers!.unseen(clock.now()).requests).toBe(1);
+    expect(rounded(a.at(2).peers!.unseen(clock.now()))).toBe(0.111);
     store.kill(b.peers);
     clock.advance(3001);
     a.send(1);
@@ -185,6 +188,61 @@ describe("what peers have probably sent since they were heard", () => {
       clock.advance(1000);
     }
     expect(a.peers.table.pace.lagMs).toBeLessThanOrEqual(1020);
+  });
+});
+
+describe("the home of a replica", () => {
+  const homes = (one: TestReplica): string[] =>
+    one.registry.list().flatMap(({ id, peers }) => (peers!.lean === 0 ? [id] : []));
+  const traffic = (clock: VirtualClock, replicas: readonly TestReplica[]): void => {
+    for (const one of replicas) one.send(0, 1000);
+    clock.advance(20);
+  };
+
+  it("is a part of the pool of its own: all of it belongs to somebody", () => {
+    const { clock, replicas } = setUp(3, { endpoints: 7 });
+    traffic(clock, replicas);
+    const all = replicas.map(homes);
+    expect(all.map(({ length }) => length).sort()).toEqual([2, 2, 3]);
+    expect(new Set(all.flat()).size).toBe(7);
+    expect(
+      replicas[0].registry
+        .list()
+        .map(({ peers }) => Math.round(peers!.lean))
+        .filter((lean) => lean > 0),
+    ).toContain(1000);
+  });
+
+  it("is shared where there are more replicas than endpoints", () => {
+    const { clock, replicas } = setUp(5, { endpoints: 2 });
+    traffic(clock, replicas);
+    expect(replicas.map((one) => homes(one).length)).toEqual([1, 1, 1, 1, 1]);
+  });
+
+  it("is the whole pool while no peer has traffic, and is dealt out anew when the pool or the replicas change", () => {
+    const { clock, store, replicas } = setUp(2, { endpoints: 4 });
+    const [a, b] = replicas;
+    traffic(clock, [a]);
+    expect(homes(a)).toHaveLength(4);
+    traffic(clock, [b]);
+    expect([homes(a).length, homes(b).length]).toEqual([2, 2]);
+    for (const one of replicas) for (const i of [4, 5]) one.add(i);
+    expect([homes(a).length, homes(b).length]).toEqual([3, 3]);
+    store.kill(b.peers);
+    clock.advance(3001);
+    expect(homes(a)).toHaveLength(6);
+  });
+
+  it("weighs as the prompts that others may wait for, long ones more, and never more than 16,384 tokens", () => {
+    const { clock, replicas } = setUp(2, { endpoints: 2 });
+    const [a, b] = replicas;
+    traffic(clock, [b]);
+    const lean = (): number => Math.max(...a.registry.list().map(({ peers }) => peers!.lean));
+    for (let i = 0; i < 2000; i++) a.send(i % 2, i % 8 === 0 ? 6000 : 300);
+    expect(lean()).toBeGreaterThan(3500);
+    expect(lean()).toBeLessThan(5500);
+    for (let i = 0; i < 2000; i++) a.send(i % 2, 1e6);
+    expect(lean()).toBe(16_384);
   });
 });
 

@@ -100,7 +100,7 @@ export class Peers implements PeerReceiver {
     this.self = { id: hexId(random), epoch: Math.floor(clock.wall()) * 1024 + random.below(1024) };
     this.refused = Object.fromEntries(REFUSALS.map((why) => [why, 0])) as Record<PeerRefusal, number>;
     this.#cluster = clusterMark(identity.cluster, identity.secret);
-    this.table = new PeerTable((shared, requests, tokens) => this.#loadChanged(shared, requests, tokens));
+    this.table = new PeerTable(this.self.id, (shared, requests, tokens) => this.#loadChanged(shared, requests, tokens));
     this.placedLog = new PlacedLog({
       ...{ clock, registry, cluster: this.#cluster, self: this.self },
       hashKeys: hashKeys(identity.cluster, identity.secret),
@@ -110,8 +110,12 @@ export class Peers implements PeerReceiver {
     this.#publisher = new Publisher(clock, (isHeartbeat) => this.#publish(isHeartbeat));
     registry.inFlight.share(() => this.#publisher.changed());
     for (const endpoint of registry.list()) this.#added(endpoint);
+    this.table.dealOut();
     this.#unsubscribe = [
-      registry.onAdded((endpoint) => this.#added(endpoint)),
+      registry.onAdded((endpoint) => {
+        this.#added(endpoint);
+        this.table.dealOut();
+      }),
       registry.onRemoved((endpoint) => this.#removed(endpoint)),
       registry.onStateChanged(() => {
         this.#factsDue = true;
@@ -205,6 +209,7 @@ export class Peers implements PeerReceiver {
     const shared = this.table.loadAt(keyOf(endpoint));
     shared.endpoints.delete(endpoint);
     this.table.release(shared);
+    this.table.dealOut();
   }
 
   #loadChanged({ endpoints }: SharedLoad, requests: number, tokens: number): void {

@@ -1,4 +1,4 @@
-import type { PeerFacts, Sender } from "./message.ts";
+import type { Sender } from "./message.ts";
 import type { Heard, SharedLoad } from "./shared-load.ts";
 
 /**
@@ -34,9 +34,6 @@ export class Replica implements Heard {
   busyAt = Number.NEGATIVE_INFINITY;
   /** Messages that counted. */
   messages = 0;
-  facts: PeerFacts | undefined = undefined;
-  /** Monotonic milliseconds at which `facts` came. */
-  factsAt = Number.NEGATIVE_INFINITY;
   /** By address. */
   readonly loads = new Map<string, HeldLoad>();
 

@@ -13,11 +13,25 @@ export interface PeerPace {
   busy: number;
   /** Milliseconds from a request of a peer until this process knows of it. */
   lagMs: number;
+  /** Means over the requests of this process: tokens to compute, and their squares. */
+  tokens: number;
+  squares: number;
+  /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
+  recent: number;
+  sentAt: number;
 }
 
 const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
 /** After as many lags nothing is left to expect: 2 % of it. */
 const LAGS = 4;
+/**
+ * Requests of this process in a lag with which they say half of what its peers send: a few requests are chance, and many a burst.
+ */
+const DOUBT = 8;
+/** The part of the means that each request has. */
+const NEW_PART = 1 / 256;
+/** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
+const MOST_LEAN = 16_384;
 
 /** What all peers together have in flight at one address. `PeerTable` changes it, and `InFlight` tells what this process sends. */
 export class SharedLoad implements PeerPart {
@@ -27,6 +41,8 @@ export class SharedLoad implements PeerPart {
   tokens = 0;
   /** The endpoints of this process with that address; usually one. */
   readonly endpoints = new Set<PoolEndpoint>();
+  /** Other replicas leave the endpoint to this one, while nothing speaks for it. `PeerTable` deals the endpoints out. */
+  isHome = true;
   readonly #pace: PeerPace;
   /** The replicas that have load here. */
   readonly #sources: Heard[] = [];
@@ -52,18 +68,33 @@ export class SharedLoad implements PeerPart {
     return now - oldest;
   }
 
+  /**
+   * The prompt that a request waits for, if a peer has just sent one that this process does not know of: long prompts make others wait
+   * longer, and so they weigh by their length.
+   */
+  get lean(): number {
+    const { busy, tokens, squares } = this.#pace;
+    return this.isHome || busy === 0 || tokens === 0 ? 0 : Math.min(MOST_LEAN, squares / tokens);
+  }
+
   sent(tokens: number, now: number): void {
-    const kept = Math.exp((this.#sentAt - now) / this.#pace.lagMs);
+    const pace = this.#pace;
+    pace.tokens += (tokens - pace.tokens) * NEW_PART;
+    pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
+    pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
+    pace.sentAt = now;
+    const kept = Math.exp((this.#sentAt - now) / pace.lagMs);
     this.#recent = this.#recent * kept + 1;
     this.#recentTokens = this.#recentTokens * kept + tokens;
     this.#sentAt = now;
   }
 
   unseen(now: number): InFlightLoad {
-    const { busy, lagMs } = this.#pace;
+    const { busy, lagMs, recent, sentAt } = this.#pace;
     const lags = (now - this.#sentAt) / lagMs;
     if (busy === 0 || this.#recent === 0 || lags > LAGS) return NOTHING;
-    const share = busy * Math.exp(-lags);
+    const all = recent * Math.exp((sentAt - now) / lagMs);
+    const share = busy * Math.exp(-lags) * (all / (all + DOUBT));
     this.#unseen.requests = share * this.#recent;
     this.#unseen.tokens = share * this.#recentTokens;
     return this.#unseen;

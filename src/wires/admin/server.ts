@@ -22,6 +22,8 @@ interface AdminOptions extends ListenOptions {
   readonly feed?: FeedSource | undefined;
   /** Adds routes of the demo. */
   readonly demo?: ((app: Hono) => void) | undefined;
+  /** The answer of `/debug/batches`; absent = the process has no batches. */
+  readonly batches?: (() => object) | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -37,11 +39,13 @@ export interface AdminServer {
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/peers /debug/feed /debug/pprof/";
+  "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/peers /debug/batches /debug/feed /debug/pprof/";
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
 const NO_PEERS = "this process shares nothing with other replicas; `--peers redis://HOST:6379` lets it";
+
+const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -82,6 +86,9 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     const peers = views.peers();
     return peers === undefined ? context.json({ error: NO_PEERS }, 404) : context.json(peers);
   });
+  app.get("/debug/batches", (context) =>
+    options.batches === undefined ? context.json({ error: NO_BATCHES }, 404) : context.json(options.batches()),
+  );
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);

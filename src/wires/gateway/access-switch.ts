@@ -12,6 +12,7 @@ import type { GatewayListener } from "./listener-settings.ts";
 export class AccessSwitch {
   readonly #parts: ReturnType<typeof accessParts>;
   #access: Access | undefined;
+  #inside: ((inner: Authenticate | undefined) => Authenticate) | undefined;
   #closed = false;
 
   constructor(core: InferenceCore, log: Logger) {
@@ -20,7 +21,13 @@ export class AccessSwitch {
 
   /** Undefined = clients need no key. */
   get authenticate(): Authenticate | undefined {
-    return this.#access?.authenticate;
+    const inner = this.#access?.authenticate;
+    return this.#inside === undefined ? inner : this.#inside(inner);
+  }
+
+  /** Lets a part of this process decide about its own requests. @param inside gets who decides about all others */
+  useInside(inside: (inner: Authenticate | undefined) => Authenticate): void {
+    this.#inside = inside;
   }
 
   /** The priorities that keys state, and those of tokens so far. */

@@ -105,7 +105,7 @@ export function withKeysPaths(keys: KeysSettings, folder: string): KeysSettings 
 
 /** Makes relative paths absolute. */
 function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
-  const { listeners, keys, limits, servers, peers, endpoints, picker, resources, log } = settings;
+  const { listeners, keys, limits, servers, peers, endpoints, picker, resources, batch, log } = settings;
   const { file } = log.requests;
   return {
     ...settings,
@@ -122,6 +122,7 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     endpoints: endpoints && withEndpointPaths(endpoints, folder),
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
     resources: { ...resources, folder: absolute(resources.folder, folder) },
+    batch: { ...batch, folder: absolute(batch.folder, folder) },
     log: { ...log, requests: { ...log.requests, file: file === "-" ? file : resolve(folder, file) } },
   };
 }

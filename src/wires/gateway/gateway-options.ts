@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import type { MemoryPlan } from "../../base/process/memory-plan.ts";
@@ -12,6 +13,7 @@ import { type ResourceSettings, resourceSettings } from "../../pool/resources/re
 import type { KeysSettings } from "../access/keys-settings.ts";
 import type { CorsSettings } from "../proxy/cors.ts";
 import type { ProxyLimits } from "../proxy/options.ts";
+import { type BatchSettings, batchSettings } from "./batch-settings.ts";
 import { type GatewayFile, inlineConfig } from "./gateway-file.ts";
 import type { GatewaySettings } from "./gateway-settings.ts";
 import { type GatewayListener, listenersOf } from "./listener-settings.ts";
@@ -63,6 +65,8 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   /** Absent = no memory limit. */
   readonly memory?: MemoryPlan | undefined;
   readonly explain?: ExplainSettings | undefined;
+  /** Absent, or without a folder = no Batch API. */
+  readonly batch?: BatchSettings | undefined;
   /** Absent = requests are not logged. */
   readonly requestLog?: RequestLogSettings | undefined;
   /** Whether sluice learns from answers how many bytes of text make a token; default true. */
@@ -108,6 +112,13 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       `bodies.small (--small-body) is ${bodies.small} bytes, more than bodies.smallReserve (--small-body-reserve), which is ${bodies.smallReserve} bytes`,
     );
+  const { folder, ...rest } = settings.batch;
+  const { folder: _none, ...usual } = batchSettings.parse({});
+  if (folder === undefined && !isDeepStrictEqual(rest, usual))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
+    );
   return {
     ...configSource(settings, file, env),
     endpoints,
@@ -137,6 +148,7 @@ export function gatewayOptions(
       window: bodies.stallWindow,
     },
     explain,
+    batch: settings.batch,
     requestLog: every === undefined ? undefined : { every, file: log.requests.file },
     learnsBytesPerToken: settings.learnBytesPerToken,
     logging: { level: log.level, encoder: log.format },

@@ -12,6 +12,7 @@ import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.t
 import { KeysSettings } from "../access/keys-settings.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
+import { batchSettings } from "./batch-settings.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
 import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
@@ -285,6 +286,7 @@ export const gatewaySettings = z.strictObject({
   paths: paths.prefault({}).describe("Paths that reach model servers."),
   memory: memory.prefault({}).describe("The memory of the process."),
   bodies: bodies.prefault({}).describe("Limits of the bytes of bodies in memory."),
+  batch: batchSettings.prefault({}).describe("OpenAI's Batch API beside live traffic."),
   log: log.prefault({}).describe("Log lines, and the log of requests."),
   explain: explain.prefault({}).describe("Records and headers that explain decisions."),
   learnBytesPerToken: z.boolean().default(true).describe("Learn the bytes per token of each model from answers."),

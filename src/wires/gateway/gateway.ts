@@ -37,6 +37,7 @@ import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
 import { fewerRefusals, firstAnswer, outcomeOfUnopened } from "./gateway-access.ts";
+import { GatewayBatches } from "./gateway-batches.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import { type FollowedFile, GatewayReload, type ReadSettings } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
@@ -83,6 +84,8 @@ const STALENESS = 2000;
  * Every page shows the pool's averages of the moment, because a dispatcher's gate may read from it how busy the servers are.
  */
 const POOL_INTERVAL = 0;
+/** Where the batches' own thread sends its requests. */
+const INSIDE = { host: "127.0.0.1", port: 0 };
 /** Milliseconds that the process may still take after it has drained. */
 const LINGER = 1000;
 
@@ -168,6 +171,12 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
+    const batches = batchesOf(options, core, log);
+    if (batches !== undefined) {
+      servers.push({ close: () => batches.close() });
+      const plain = options.listeners.some(({ tls }) => tls === undefined);
+      door.useInside((inner) => batches.authenticate(inner, !plain));
+    }
     let phase: Phase = "starting";
     const unready = (): string | undefined => {
       if (phase !== "serving") return WHY_UNREADY[phase];
@@ -193,6 +202,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       views,
       feed: feed.source,
       demo: options.demo,
+      batches: batches && (() => batches.feed()),
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
@@ -205,7 +215,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
     const proxy = await startProxy({
-      listeners: options.listeners.map(({ host, port }, n) => ({ host, port, tls: certificates.listeners[n] })),
+      listeners: [
+        ...options.listeners.map(({ host, port }, n) => ({ host, port, tls: certificates.listeners[n] })),
+        ...(batches === undefined ? [] : [INSIDE]),
+      ],
       serverTls: certificates.servers,
       cors: options.cors,
       ...(options.clients && { limits: options.clients }),
@@ -220,6 +233,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
         pathsOfOtherModels,
         modelList(core),
       ),
+      local: batches,
       maxRetries: options.maxRetries,
       retryStatuses: options.retryStatuses,
       metrics: {
@@ -250,12 +264,13 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       stops.push(() => following.close());
       await following.start();
     }
+    await batches?.start(`http://${hostPort(INSIDE.host, proxy.listeners.at(-1)!.port)}`);
     phase = "serving";
     return {
       listening: [
-        ...proxy.listeners.map(({ port }, n) => ({
+        ...options.listeners.map(({ host }, n) => ({
           name: "gateway",
-          address: hostPort(options.listeners[n]!.host, port),
+          address: hostPort(host, proxy.listeners[n]!.port),
         })),
         { name: "admin", address: hostPort(options.admin.host, admin.port) },
         ...(options.scaler && scaler ? [{ name: "scaler", address: hostPort(options.scaler.host, scaler.port) }] : []),
@@ -268,6 +283,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
         phase = "draining";
         core.watch.events.add("drain-began", "", "the process has got its signal to end");
         scaler?.drain();
+        await batches?.drain();
         proxy.closeAfterAnswers();
         // Whoever balances the load needs time to see that this gateway is not ready.
         await delay(clock, parts.options.drainTimeout ?? 0);
@@ -280,6 +296,19 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await close();
     throw error;
   }
+}
+
+/** The Batch API, where the settings name its folder. @throws SluiceError BATCH_STORE, BATCH_SERVED */
+function batchesOf(
+  { batch, logging }: GatewayOptions & Partial<LogSettings>,
+  core: InferenceCore,
+  log: Logger,
+): GatewayBatches | undefined {
+  if (batch?.folder === undefined) return undefined;
+  return new GatewayBatches({
+    ...{ settings: batch, folder: batch.folder, logging: logging ?? { level: "info", encoder: undefined } },
+    ...{ saturation: () => core.saturation().value, clock: core.clock, log },
+  });
 }
 
 /** Begins to ask the endpoints which models they serve. */

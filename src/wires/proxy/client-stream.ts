@@ -8,7 +8,9 @@ import type { CorsHeaders } from "./cors.ts";
 import type { Timed } from "./deadlines.ts";
 import { ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, rejectionAnswer, rejectionSlug, requestIdOf } from "./local-answer.ts";
+import { LocalDriver } from "./local-driver.ts";
 import type { Verdict } from "./options.ts";
+import type { RequestDriver } from "./request-driver.ts";
 import { type HttpRequestHead, type RequestLines, readHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
@@ -34,7 +36,7 @@ export abstract class ClientStream implements ClientSide, Timed {
   protected readonly services: ProxyServices;
   protected readonly lines: RequestLines;
   protected readonly expectation: Expectation;
-  protected driver: ExchangeDriver | undefined;
+  protected driver: RequestDriver | undefined;
   protected answered: Answer = "none";
   readonly #peer: string;
   /** For the page of another origin that asked; undefined = none. */
@@ -101,6 +103,13 @@ export abstract class ClientStream implements ClientSide, Timed {
   /** The client is known, or refused. */
   #recognised(head: HttpRequestHead, verdict: Verdict): void {
     if (this.gone) return;
+    const { local } = this.services;
+    if (local?.claims(pathOf(head.path)) === true && !(verdict instanceof Rejection)) {
+      this.driver = new LocalDriver(this.services, local, this, head, verdict);
+      if (!head.end) this.listen();
+      this.driver.start(this.expectation === "continue");
+      return;
+    }
     const refusal = verdict instanceof Rejection ? verdict : this.services.paths.judge(head.method, head.path);
     if (refusal !== undefined) {
       this.#refuse(refusal);
@@ -195,4 +204,10 @@ export abstract class ClientStream implements ClientSide, Timed {
       this.answer(rejectionAnswer(refusal, this.answerId(refusal)), !this.requestComplete);
     }
   }
+}
+
+/** The path of a target, without its query. */
+function pathOf(target: string): string {
+  const query = target.indexOf("?");
+  return query < 0 ? target : target.slice(0, query);
 }

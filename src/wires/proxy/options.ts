@@ -10,6 +10,7 @@ import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { CorsSettings } from "./cors.ts";
 import type { ListenerOptions } from "./listener.ts";
 import type { OwnAnswer } from "./local-answer.ts";
+import type { LocalService } from "./local-service.ts";
 import type { PathTable } from "./path-table.ts";
 
 /** Limits for clients (envoy-data-plane 4.5), and for the memory of one request. */
@@ -147,6 +148,8 @@ export interface ProxyOptions {
   readonly authenticate?: Authenticate | undefined;
   /** Answers requests that no model server needs; asked for each request whose headers are in order. */
   readonly ownAnswer?: OwnAnswer | undefined;
+  /** A service of the gateway beside the model servers. Its paths need a key as all others do, and no table of paths. */
+  readonly local?: LocalService | undefined;
   /** The most endpoints that the proxy tries after the first one failed; default 2. */
   readonly maxRetries?: number;
   /** Statuses of a model server after which the proxy tries the next endpoint; default 503 alone. */

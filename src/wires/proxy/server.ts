@@ -65,6 +65,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     cors: options.cors && new Cors(options.cors),
     authenticate: options.authenticate,
     ownAnswer: options.ownAnswer,
+    local: options.local,
     maxRetries: options.maxRetries ?? 2,
     retryStatuses: new Set(options.retryStatuses ?? [503]),
     limits,

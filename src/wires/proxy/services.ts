@@ -5,6 +5,7 @@ import type { BeginQueue } from "./begin-queue.ts";
 import type { Cors } from "./cors.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { OwnAnswer } from "./local-answer.ts";
+import type { LocalService } from "./local-service.ts";
 import type { Authenticate, ProxyLimits, ProxyMetrics, ProxyOptions, ProxyTimers } from "./options.ts";
 import type { PathTable } from "./path-table.ts";
 import type { StreamRests } from "./stream-rests.ts";
@@ -19,6 +20,8 @@ export interface ProxyServices {
   cors: Cors | undefined;
   authenticate: Authenticate | undefined;
   readonly ownAnswer: OwnAnswer | undefined;
+  /** Undefined = the gateway offers nothing but the model servers. */
+  readonly local: LocalService | undefined;
   maxRetries: number;
   retryStatuses: ReadonlySet<number>;
   readonly limits: ProxyLimits;

@@ -178,4 +178,15 @@ export const ASYNC_ERRORS = {
     cause: "The queue sends its results to a fixed result queue, but a batch needs a result queue of its own.",
     remedy: "Name another queue, or remove result_queue_name from the configuration of the queue.",
   },
+  BATCH_STORE: {
+    exit: 1,
+    cause: "The folder of the Batch API, or a file in it, cannot be used.",
+    remedy: "Check the path, the rights and the free space of the folder; only Sluice may write to it.",
+    hint: true,
+  },
+  BATCH_SERVED: {
+    exit: 1,
+    cause: "Another process serves the batches of the folder.",
+    remedy: "End that process, or name another folder: each folder has one server.",
+  },
 } as const satisfies Record<string, ErrorRow>;

@@ -84,14 +84,14 @@ describe("inflight-load-producer", () => {
 
   it("counts the load of other replicas, unless it shall not", () => {
     const unseen = () => ({ requests: 0.5, tokens: 7 });
-    const peers = { requests: 2, tokens: 50, ageMs: () => 0, unseen };
+    const peers = { requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: 100 };
     const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
     const counted = (parameters: object): number[] => {
       const candidates = columnsOf(pool, OWN);
       instanceOf(inflightLoadProducer, parameters).produce(produceContextOf(candidates, requestOf("p")));
       return [candidates.column(IN_FLIGHT_REQUESTS)[0]!, candidates.column(IN_FLIGHT_TOKENS)[0]!];
     };
-    expect(counted({})).toEqual([5.5, 67]);
+    expect(counted({})).toEqual([5.5, 167]);
     expect(counted({ syncCrossReplicaState: false })).toEqual([3, 10]);
   });
 });

@@ -71,7 +71,7 @@ export const inflightLoadProducer = defineProducer({
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
           requests[i]! += unseen.requests;
-          tokens[i]! += unseen.tokens;
+          tokens[i]! += unseen.tokens + peers.lean;
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;

@@ -1,0 +1,158 @@
+import { answerLine, BatchOutput, errorLine, succeeded, type WrittenLine } from "../batch/batch-output.ts";
+import type { ErrorCode, ResultMessage } from "../brokers/messages/message.ts";
+import { usageOf } from "./answer-usage.ts";
+import { DoneLines } from "./done-lines.ts";
+import { type BatchCounts, NO_COUNTS } from "./records.ts";
+
+/** Why a line has no answer of a model server, as its error says. */
+export const UNANSWERED = {
+  expired: {
+    code: "batch_expired",
+    message: "this request could not be executed before the completion window expired",
+  },
+  cancelled: { code: "batch_cancelled", message: "the batch was cancelled before this request was executed" },
+} as const;
+
+/** The errors of the dispatcher that the API has words for. */
+const CODES: Readonly<Partial<Record<ErrorCode, keyof typeof UNANSWERED>>> = {
+  DEADLINE_EXCEEDED: "expired",
+  CANCELLED: "cancelled",
+};
+
+const LEFT: ReadonlySet<string> = new Set(Object.values(UNANSWERED).map(({ code }) => code));
+
+/** The id of the request of a line; the line's answer has the same id. @param batchId `batch_` and 32 hex digits */
+export function requestId(batchId: string, line: number): string {
+  return `batch_req_${batchId.slice("batch_".length)}_${line}`;
+}
+
+/** The line that an id names; undefined for ids of other batches and every other text. */
+export function lineOfRequest(id: string, batchId: string): number | undefined {
+  const start = `batch_req_${batchId.slice("batch_".length)}_`;
+  const rest = id.startsWith(start) ? id.slice(start.length) : "";
+  return /^[1-9]\d{0,9}$/.test(rest) ? Number(rest) : undefined;
+}
+
+/** An answer of a line that is to be written. */
+export interface LineAnswer {
+  readonly line: number;
+  readonly customId: string;
+  /** What the dispatcher brought, or why there is nothing. */
+  readonly outcome: ResultMessage | keyof typeof UNANSWERED;
+}
+
+/**
+ * The two files of a batch: answers that report success, and errors. An answer is on the disk when `append` returns, and each line
+ * has one answer in one of the files. The files are all that is known of the lines that have ended: a start reads them again.
+ */
+export class AnswerFiles {
+  readonly #batchId: string;
+  readonly #outputs: BatchOutput;
+  readonly #errors: BatchOutput;
+  readonly #done: DoneLines;
+  #counts: BatchCounts = NO_COUNTS;
+
+  private constructor(batchId: string, outputs: BatchOutput, errors: BatchOutput, lines: number) {
+    this.#batchId = batchId;
+    this.#outputs = outputs;
+    this.#errors = errors;
+    this.#done = new DoneLines(lines);
+  }
+
+  /**
+   * Opens the files, or creates them, and reads what is in them.
+   * @param paths of the answers, and of the errors
+   * @param lines of the input, blank ones included
+   * @throws SluiceError BATCH_OUTPUT
+   */
+  static async open(
+    batchId: string,
+    paths: { readonly outputs: string; readonly errors: string },
+    lines: number,
+    breathe: () => Promise<void>,
+  ): Promise<AnswerFiles> {
+    const outputs = new BatchOutput(paths.outputs);
+    let errors: BatchOutput;
+    try {
+      errors = new BatchOutput(paths.errors);
+    } catch (error) {
+      outputs.close();
+      throw error;
+    }
+    const files = new AnswerFiles(batchId, outputs, errors, lines);
+    try {
+      for (const file of [outputs, errors]) await file.scan((line) => files.#read(line), breathe);
+      outputs.syncFolder();
+    } catch (error) {
+      files.close();
+      throw error;
+    }
+    return files;
+  }
+
+  get counts(): BatchCounts {
+    return this.#counts;
+  }
+
+  /** Whether a line has its answer. */
+  isDone(line: number): boolean {
+    return this.#done.has(line);
+  }
+
+  /** Writes answers of lines that have none yet; an answer of another line is left out. @throws SluiceError BATCH_OUTPUT */
+  append(answers: readonly LineAnswer[]): void {
+    const [outputs, errors]: [string[], string[]] = [[], []];
+    const added: { line: number; good: boolean; left: boolean; body: Uint8Array | undefined }[] = [];
+    const now = new Set<number>();
+    for (const { line, customId, outcome } of answers) {
+      if (this.#done.has(line) || now.has(line)) continue;
+      now.add(line);
+      const id = requestId(this.#batchId, line);
+      const left = typeof outcome === "string" ? outcome : CODES[outcome.errorCode as ErrorCode];
+      const good = typeof outcome !== "string" && succeeded(outcome);
+      if (left !== undefined) errors.push(errorLine(id, customId, UNANSWERED[left]));
+      else (good ? outputs : errors).push(answerLine(id, customId, outcome as ResultMessage));
+      added.push({ line, good, left: left !== undefined, body: good ? (outcome as ResultMessage).payload : undefined });
+    }
+    this.#outputs.append(outputs);
+    // When this fails, lines of the first file are written and not counted: the batch begins anew from its files.
+    this.#errors.append(errors);
+    for (const { line, good, left, body } of added)
+      this.#count(line, good, left, body === undefined ? undefined : json(body));
+  }
+
+  close(): void {
+    this.#outputs.close();
+    this.#errors.close();
+  }
+
+  #read({ id, succeeded, code, body }: WrittenLine): void {
+    const line = lineOfRequest(id, this.#batchId);
+    if (line === undefined || this.#done.has(line)) return;
+    this.#count(line, succeeded, code !== null && LEFT.has(code), body);
+  }
+
+  #count(line: number, good: boolean, left: boolean, body: unknown): void {
+    this.#done.add(line);
+    const counts = this.#counts;
+    const usage = good ? usageOf(body) : undefined;
+    this.#counts = {
+      completed: counts.completed + (good ? 1 : 0),
+      failed: counts.failed + (good ? 0 : 1),
+      unanswered: counts.unanswered + (left ? 1 : 0),
+      inputTokens: counts.inputTokens + (usage?.inputTokens ?? 0),
+      cachedTokens: counts.cachedTokens + (usage?.cachedTokens ?? 0),
+      outputTokens: counts.outputTokens + (usage?.outputTokens ?? 0),
+      reasoningTokens: counts.reasoningTokens + (usage?.reasoningTokens ?? 0),
+    };
+  }
+}
+
+/** The JSON value in a body; undefined when it is none. */
+function json(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,291 @@
+import { type Clock, delay } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { ResultMessage } from "../brokers/messages/message.ts";
+import { parseResult } from "../brokers/messages/result.ts";
+import type { Producer, ResultInbox } from "../brokers/queue-client.ts";
+import type { SqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
+import { type AnswerFiles, type LineAnswer, lineOfRequest, requestId } from "./answer-files.ts";
+import type { StoredBatch } from "./records.ts";
+import { type RequestLine, requestLines } from "./request-lines.ts";
+
+/** Most requests, and characters of their bodies, of one submission (or one request of any size). */
+const STEP = 500;
+const STEP_SIZE = 4 * 1024 * 1024;
+/** Most results of one read. */
+const TAKEN = 500;
+/** Lines by which the note of what may be in the queue runs ahead, so that it is written once for several submissions. */
+const AHEAD = 2000;
+/** Milliseconds between two polls of an empty result queue. */
+const SHORTEST_PAUSE = 10;
+const LONGEST_PAUSE = 500;
+/** Milliseconds until a queue that is away is asked again. */
+const AWAY = 1000;
+
+export interface BatchRunOptions {
+  readonly batch: StoredBatch;
+  readonly client: SqliteQueueClient;
+  /** For the lane of the batch and its own result queue. */
+  readonly producer: Producer;
+  readonly resultQueueName: string;
+  readonly answers: AnswerFiles;
+  readonly inputPath: string;
+  /** Headers of every request. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Most requests queued or running at a time, >= 1. */
+  readonly window: number;
+  readonly clock: Clock;
+  /** Notes on the disk that lines up to this one may soon be in the queue. */
+  advance(line: number): void;
+  /** Called after each change. */
+  onProgress(underWay: number): void;
+}
+
+/**
+ * Gets one answer for every line of a batch, through any number of ends and starts.
+ *
+ * A line is noted in the database before it is submitted. An answer is on the disk before its result leaves the result queue. So
+ * after any end, a line up to the note is in the queue, is in the result queue, is answered, or was never submitted. The first
+ * three can be seen, and only a line of the last kind is submitted again. A second result of a line finds the line done.
+ */
+export class BatchRun {
+  readonly #options: BatchRunOptions;
+  readonly #inbox: ResultInbox;
+  /** Lines without an answer that may be in the queue, with their custom ids: at most the window, and what a note ran ahead. */
+  readonly #underWay = new Map<number, string>();
+  /** Lines up to this one may have been submitted, by this process or an earlier one. */
+  #noted: number;
+  #cancelled: boolean;
+
+  constructor(options: BatchRunOptions) {
+    this.#options = options;
+    this.#inbox = options.client.inbox(options.resultQueueName);
+    this.#noted = options.batch.submitted;
+    this.#cancelled = options.batch.status === "cancelling";
+  }
+
+  /** Submits no more lines, and takes back those that no dispatcher has. */
+  cancel(): void {
+    this.#cancelled = true;
+  }
+
+  /**
+   * Ends when every line has its answer, or was left without one by the deadline or by its caller. After an abort at any point,
+   * a later run can go on.
+   * @throws the signal's reason; SluiceError for a problem that waiting does not solve
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const before = this.#noted;
+    const missing = await this.#recover(signal);
+    const lines = this.#lines((line) => line > before || missing.has(line));
+    try {
+      let pause = SHORTEST_PAUSE;
+      let more = true;
+      for (;;) {
+        signal.throwIfAborted();
+        if (this.#ended) more = false;
+        const room = more && this.#hasRoom;
+        const submitted = room ? await this.#submitSome(lines, signal) : 0;
+        if (room && submitted === 0) more = false;
+        if (this.#cancelled) await this.#withdraw(signal);
+        const taken = await this.#collect(signal);
+        this.#options.onProgress(this.#underWay.size);
+        if (!more && this.#underWay.size === 0) break;
+        pause = submitted > 0 || taken > 0 ? SHORTEST_PAUSE : Math.min(LONGEST_PAUSE, 2 * pause);
+        if (submitted > 0 || taken > 0) await this.#breathe();
+        else await delay(clock, pause, signal);
+      }
+    } finally {
+      lines.return(undefined);
+    }
+    await this.#leave(signal);
+  }
+
+  /** Whether enough of the window is free for a submission that is worth its write. */
+  get #hasRoom(): boolean {
+    const { window } = this.#options;
+    return window - this.#underWay.size >= Math.min(STEP, Math.ceil(window / 4));
+  }
+
+  /** No further line is submitted. */
+  get #ended(): boolean {
+    // Deadlines are whole seconds, and a submission takes time.
+    return this.#cancelled || this.#options.clock.wall() / 1000 > this.#deadline - 1;
+  }
+
+  /** Of the messages, Unix seconds. */
+  get #deadline(): number {
+    return Math.ceil(this.#options.batch.expiresAt);
+  }
+
+  /**
+   * Finds what became of the lines that an earlier process may have submitted.
+   * @returns those that are neither in the queue nor answered
+   */
+  async #recover(signal: AbortSignal): Promise<ReadonlySet<number>> {
+    const { answers } = this.#options;
+    if (this.#noted === 0) return new Set();
+    for (const { line, customId } of this.#lines((line) => line <= this.#noted && !answers.isDone(line)))
+      this.#underWay.set(line, customId);
+    while ((await this.#collect(signal)) > 0) await this.#breathe();
+    const missing = await this.#missing([...this.#underWay.keys()], signal);
+    for (const line of missing) this.#underWay.delete(line);
+    return missing;
+  }
+
+  /** The lines, of these, that are neither in the queue nor answered. */
+  async #missing(lines: readonly number[], signal: AbortSignal): Promise<Set<number>> {
+    const { client, batch } = this.#options;
+    const missing = new Set<number>();
+    for (let at = 0; at < lines.length; at += STEP) {
+      const some = lines.slice(at, at + STEP);
+      const ids = some.map((line) => requestId(batch.id, line));
+      const there = await this.#patiently(signal, () => client.outstanding(ids));
+      for (const [index, line] of some.entries()) if (there[index] !== true) missing.add(line);
+    }
+    // A request that ended before that question has its result in the queue by now.
+    while ((await this.#collect(signal)) > 0) await this.#breathe();
+    for (const line of missing) if (this.#options.answers.isDone(line)) missing.delete(line);
+    return missing;
+  }
+
+  /** @returns the number of submitted lines; 0 = there is no further line, or no time */
+  async #submitSome(lines: Generator<RequestLine>, signal: AbortSignal): Promise<number> {
+    const { window } = this.#options;
+    const room = Math.min(STEP, Math.max(1, window - this.#underWay.size));
+    let some: RequestLine[] = [];
+    for (let size = 0; some.length < room && size < STEP_SIZE; ) {
+      const next = lines.next();
+      if (next.done) break;
+      some.push(next.value);
+      size += next.value.body.length;
+    }
+    const count = some.length;
+    if (count === 0) return 0;
+    const last = some.at(-1)!.line;
+    if (last > this.#noted) {
+      this.#noted = last + AHEAD;
+      this.#options.advance(this.#noted);
+    }
+    for (const { line, customId } of some) this.#underWay.set(line, customId);
+    while (some.length > 0 && !(await this.#submit(some, signal))) {
+      // The queue was away, so some of them may be there.
+      const missing = await this.#missing(
+        some.map(({ line }) => line),
+        signal,
+      );
+      some = some.filter(({ line }) => missing.has(line));
+      if (!this.#ended) continue;
+      for (const { line } of some) this.#underWay.delete(line);
+      break;
+    }
+    return count;
+  }
+
+  /** @returns false when the queue was away */
+  async #submit(some: readonly RequestLine[], signal: AbortSignal): Promise<boolean> {
+    const { producer, batch, headers } = this.#options;
+    try {
+      await producer.submitRequests(
+        some.map(({ line, url, body }) => ({
+          ...{ id: requestId(batch.id, line), deadline: this.#deadline, payload: body, endpoint: url, headers },
+        })),
+      );
+      return true;
+    } catch (error) {
+      await this.#bear(error, signal);
+      return false;
+    }
+  }
+
+  /** Takes the lines out of the queue that no dispatcher has, and asks dispatchers to send no others. */
+  async #withdraw(signal: AbortSignal): Promise<void> {
+    const { client, batch, answers } = this.#options;
+    const lines = [...this.#underWay.keys()];
+    for (let at = 0; at < lines.length; at += STEP) {
+      const some = lines.slice(at, at + STEP);
+      const gone = await this.#patiently(signal, () => client.withdraw(some.map((line) => requestId(batch.id, line))));
+      const left = some.filter((_, index) => gone[index] === true);
+      answers.append(left.map((line) => ({ line, customId: this.#underWay.get(line)!, outcome: "cancelled" })));
+      for (const line of left) this.#underWay.delete(line);
+      await this.#breathe();
+    }
+  }
+
+  /** Takes the results that are in the result queue. @returns their number */
+  async #collect(signal: AbortSignal): Promise<number> {
+    const { answers, batch } = this.#options;
+    const texts = await this.#patiently(signal, () => this.#inbox.read(TAKEN));
+    if (texts.length === 0) return 0;
+    const found: LineAnswer[] = [];
+    for (const text of texts) {
+      const result = readResult(text);
+      const line = result === undefined ? undefined : lineOfRequest(result.id, batch.id);
+      const customId = line === undefined ? undefined : this.#underWay.get(line);
+      // A line without an entry has its answer: each line that may be in the queue has one.
+      if (line !== undefined && customId !== undefined) found.push({ line, customId, outcome: result! });
+    }
+    answers.append(found);
+    for (const { line } of found) this.#underWay.delete(line);
+    await this.#patiently(signal, () => this.#inbox.remove());
+    return texts.length;
+  }
+
+  /** Gives an error to the lines that were never executed. */
+  async #leave(signal: AbortSignal): Promise<void> {
+    const { answers } = this.#options;
+    const outcome = this.#cancelled ? "cancelled" : "expired";
+    let some: LineAnswer[] = [];
+    try {
+      for (const { line, customId } of this.#lines((line) => !answers.isDone(line))) {
+        some.push({ line, customId, outcome });
+        if (some.length < TAKEN) continue;
+        answers.append(some);
+        some = [];
+        await this.#breathe();
+        signal.throwIfAborted();
+      }
+    } catch (error) {
+      // Without its input, the batch ends with what it has.
+      if (!(error instanceof SluiceError) || error.code !== "BATCH_INPUT") throw error;
+    }
+    answers.append(some);
+    this.#options.onProgress(0);
+  }
+
+  #lines(wanted: (line: number) => boolean): Generator<RequestLine> {
+    return requestLines(this.#options.inputPath, wanted);
+  }
+
+  #breathe(): Promise<void> {
+    return new Promise((resolve) => this.#options.clock.soon(resolve));
+  }
+
+  /** Repeats `work` until the queue is there for it. */
+  async #patiently<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        return await work();
+      } catch (error) {
+        await this.#bear(error, signal);
+      }
+    }
+  }
+
+  /** Waits when the queue is away. @throws every other error */
+  async #bear(error: unknown, signal: AbortSignal): Promise<void> {
+    if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE")
+      throw error instanceof SluiceError ? error : new SluiceError("BATCH_STORE", messageOf(error), { cause: error });
+    await delay(this.#options.clock, AWAY, signal);
+  }
+}
+
+function readResult(text: string): ResultMessage | undefined {
+  try {
+    return parseResult(text);
+  } catch (error) {
+    if (error instanceof SluiceError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,105 @@
+import { Worker } from "node:worker_threads";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SluiceErrorCode } from "../../base/inference/error-codes/table.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { LoggerOptions } from "../../base/telemetry/logging.ts";
+import type { BatchServiceOptions } from "./batch-service.ts";
+
+/** The program of the thread, beside this file. */
+const PROGRAM = new URL(import.meta.url.endsWith(".ts") ? "./batch-worker.ts" : "./batch-worker.js", import.meta.url);
+/** Milliseconds before a thread that ended by itself is started again. */
+const AGAIN = 5000;
+
+/** What the thread gets at its start. */
+export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
+  readonly logging: Pick<LoggerOptions, "level" | "encoder">;
+  /** Undefined: no gate. The shared array holds the saturation of the gateway, and the time of the figure. */
+  readonly gate:
+    | { readonly baseline: number; readonly url?: string; readonly saturation?: SharedArrayBuffer }
+    | undefined;
+}
+
+/** What the thread is told. */
+export type ThreadOrder = { readonly kind: "wake" } | { readonly kind: "stop"; readonly drainTimeout: number };
+
+/** What the thread tells. */
+export type ThreadReport =
+  | { readonly kind: "started" }
+  | { readonly kind: "failed"; readonly code: SluiceErrorCode | undefined; readonly message: string }
+  | { readonly kind: "stopped" };
+
+/**
+ * The work on batches in a thread of its own, so that neither its computing nor its disk holds up the requests of the process. A
+ * thread that ends by itself is replaced: all it knew is in the folder.
+ */
+export class BatchThread {
+  readonly #data: ThreadData;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #worker: Worker | undefined;
+  #stopping = false;
+  #stopped: (() => void) | undefined;
+
+  private constructor(data: ThreadData, clock: Clock, log: Logger) {
+    this.#data = data;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Resolves when the thread works. @throws SluiceError of the service */
+  static async start(data: ThreadData, clock: Clock, log: Logger): Promise<BatchThread> {
+    const thread = new BatchThread(data, clock, log);
+    await thread.#begin();
+    return thread;
+  }
+
+  /** Batches are new or cancelled. */
+  wake(): void {
+    this.#send({ kind: "wake" });
+  }
+
+  /** @param drainTimeout milliseconds for requests under way */
+  async stop(drainTimeout: number): Promise<void> {
+    this.#stopping = true;
+    const worker = this.#worker;
+    if (worker === undefined) return;
+    await new Promise<void>((resolve) => {
+      this.#stopped = resolve;
+      this.#send({ kind: "stop", drainTimeout });
+    });
+    await worker.terminate();
+  }
+
+  #send(order: ThreadOrder): void {
+    this.#worker?.postMessage(order);
+  }
+
+  #begin(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const worker = new Worker(PROGRAM, {
+        workerData: this.#data,
+        // The flags of the process may not be allowed in a worker.
+        execArgv: [],
+      });
+      this.#worker = worker;
+      worker.on("message", (report: ThreadReport) => {
+        if (report.kind === "started") resolve();
+        else if (report.kind === "stopped") this.#stopped?.();
+        else reject(new SluiceError(report.code ?? "BATCH_STORE", report.message));
+      });
+      worker.on("error", (error) => {
+        this.#log.error({ error: messageOf(error) }, "the thread of the batches failed");
+        reject(error);
+      });
+      worker.on("exit", () => {
+        this.#worker = undefined;
+        this.#stopped?.();
+        reject(new SluiceError("BATCH_STORE", "the thread of the batches ended before it worked"));
+        if (this.#stopping) return;
+        this.#log.error({}, "the thread of the batches ended; another one takes over");
+        this.#clock.after(AGAIN, () => void this.#begin().catch(() => {}), true);
+      });
+    });
+  }
+}

@@ -1,0 +1,34 @@
+/** The program of the thread of `BatchThread`. */
+import { parentPort, workerData } from "node:worker_threads";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
+import type { BatchGate } from "./batch-dispatch.ts";
+import { BatchService } from "./batch-service.ts";
+import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
+
+const { logging, gate, ...options } = workerData as ThreadData;
+const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
+const log = createLogger({ ...logging, name: "batch" });
+
+try {
+  const deps = { clock: realClock, random: freshRandom(), log };
+  const service = new BatchService({ ...options, gate: gateOf(gate) }, deps);
+  await service.start();
+  parentPort!.on("message", (order: ThreadOrder) => {
+    if (order.kind === "wake") service.wake();
+    else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));
+  });
+  tell({ kind: "started" });
+} catch (error) {
+  tell({ kind: "failed", code: error instanceof SluiceError ? error.code : undefined, message: messageOf(error) });
+}
+
+function gateOf(given: ThreadData["gate"]): BatchGate | undefined {
+  if (given === undefined) return undefined;
+  const { baseline, url, saturation } = given;
+  if (saturation === undefined) return url === undefined ? undefined : { baseline, from: { url } };
+  const shared = new Float64Array(saturation);
+  return { baseline, from: { saturation: () => ({ value: shared[0]!, at: shared[1]! }) } };
+}

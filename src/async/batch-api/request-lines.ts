@@ -1,0 +1,51 @@
+import { closeSync, openSync, readSync } from "node:fs";
+import { LineSplitter } from "../../base/document/line-splitter.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { memberRanges } from "../brokers/messages/json-members.ts";
+import { isBlank, MAX_LINE, withoutMark } from "./input-check.ts";
+
+const CHUNK = 256 * 1024;
+
+/** A line of a checked input. */
+export interface RequestLine {
+  readonly line: number;
+  readonly customId: string;
+  readonly url: string;
+  /** JSON text of the body, exactly as the line has it. */
+  readonly body: string;
+}
+
+/**
+ * The lines of a checked input that are not blank, one after the other. The file is read as far as the lines are taken.
+ * @param wanted whether a line is to be read; others are passed over
+ * @throws SluiceError BATCH_INPUT when the file has changed since its check
+ */
+export function* requestLines(path: string, wanted: (line: number) => boolean): Generator<RequestLine> {
+  const file = openSync(path, "r");
+  try {
+    const splitter = new LineSplitter(MAX_LINE);
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(CHUNK);
+      const read = readSync(file, chunk, 0, CHUNK, null);
+      for (const text of read === 0 ? splitter.end() : splitter.push(chunk.subarray(0, read)))
+        if (wanted(text.number) && !isBlank(text)) yield requestOf(path, text.number, text.bytes);
+      if (read === 0) return;
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+function requestOf(path: string, line: number, bytes: Buffer | undefined): RequestLine {
+  const text = withoutMark(bytes?.toString() ?? "");
+  try {
+    const { custom_id: customId, url, body } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof customId === "string" && typeof url === "string" && typeof body === "object") {
+      const { start, end } = memberRanges(text).get("body")!;
+      return { line, customId, url, body: text.slice(start, end) };
+    }
+  } catch {
+    // The error below says it.
+  }
+  throw new SluiceError("BATCH_INPUT", `line ${line} of ${path} has changed since its check`);
+}

@@ -1,0 +1,82 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { parseListenAddress } from "../../base/inference/listen-address.ts";
+import {
+  type BatchFlags,
+  batchFolderFrom,
+  batchLimitsFrom,
+  batchPaceFrom,
+  withBatchOptions,
+} from "../common/batch-flags.ts";
+import { command, durationOf } from "../common/command.ts";
+import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
+
+interface ServerFlags extends BatchFlags, KeysOptions {
+  readonly dir?: string;
+  readonly gateway?: string;
+  readonly gatewayKeyFile?: string;
+  readonly gatewayMetrics?: string;
+  readonly listen: string;
+  readonly admin: string;
+  readonly requestTimeout: string;
+  readonly drainTimeout: string;
+  readonly debugOpen: boolean;
+  readonly logLevel: string;
+}
+
+const LEVELS = ["error", "warn", "info", "debug"] as const;
+
+/** `sluice batch-server`: OpenAI's Batch API in a process of its own. */
+export function batchServerCommand(): Command {
+  const made = command("batch-server", "OpenAI's Batch API (files and batches) in front of a gateway, in one process")
+    .option("--dir <folder>", "the folder for files, batches and their queue; required")
+    .option("--gateway <url>", "the gateway that gets the requests, such as http://127.0.0.1:8000; required")
+    .option("--gateway-key-file <file>", "a file with the key that the gateway asks for; else SLUICE_GATEWAY_KEY")
+    .option(
+      "--gateway-metrics <url>",
+      "the page of metrics of the gateway; requests then wait while its servers are busy; absent = no gate",
+    )
+    .option("--listen <address>", "address of the API", "127.0.0.1:8100")
+    .option("--admin <address>", "address of /metrics and /debug/batches", "127.0.0.1:19003")
+    .option("--request-timeout <duration>", "time for one attempt of a request", "10m")
+    .option("--drain-timeout <duration>", "time after SIGTERM in which running requests may end", "20s")
+    .option("--debug-open", "let /debug answer every client, not only loopback", false)
+    .option("--log-level <level>", `lowest level of the log lines on stderr: ${LEVELS.join(", ")}`, "info");
+  return withKeysOptions(withBatchOptions(made)).action(async (flags: ServerFlags) => {
+    const level = LEVELS.find((one) => one === flags.logLevel);
+    if (level === undefined)
+      throw new SluiceError("FLAG_VALUE", `--log-level is "${flags.logLevel}"; give ${LEVELS.join(", ")}`);
+    if (flags.dir === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
+    if (flags.gateway === undefined)
+      throw new SluiceError("FLAG_MISSING", "give --gateway URL, such as --gateway http://127.0.0.1:8000");
+    const { readGatewayKey } = await import("../../async/dispatch/config/gateway-key.ts");
+    const { runBatchServer } = await import("./start.ts");
+    process.exitCode = await runBatchServer({
+      folder: batchFolderFrom(flags.dir, "--dir"),
+      gateway: httpUrl(flags.gateway, "--gateway"),
+      gatewayKey: await readGatewayKey({
+        ...{ path: flags.gatewayKeyFile, flag: "--gateway-key-file", given: process.env["SLUICE_GATEWAY_KEY"] },
+      }),
+      metrics: flags.gatewayMetrics === undefined ? undefined : httpUrl(flags.gatewayMetrics, "--gateway-metrics"),
+      listen: parseListenAddress(flags.listen, "--listen"),
+      admin: parseListenAddress(flags.admin, "--admin"),
+      requestTimeout: durationOf(flags.requestTimeout, "--request-timeout", 1),
+      drainTimeout: durationOf(flags.drainTimeout, "--drain-timeout", 0),
+      debugOpen: flags.debugOpen,
+      keys: await keysSettingsFrom(flags),
+      limits: batchLimitsFrom(flags),
+      ...batchPaceFrom(flags),
+      logLevel: level,
+    });
+  });
+}
+
+/** @throws SluiceError FLAG_VALUE */
+function httpUrl(text: string, flag: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return text;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `${flag} is "${text.slice(0, 100)}"; give an address such as http://127.0.0.1:8000`,
+  );
+}

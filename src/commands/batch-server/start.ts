@@ -1,0 +1,129 @@
+import type { AddressInfo } from "node:net";
+import { BatchService } from "../../async/batch-api/batch-service.ts";
+import { BatchStore } from "../../async/batch-api/batch-store.ts";
+import { BatchFolder } from "../../async/batch-api/folder.ts";
+import type { BatchLimits } from "../../async/batch-api/records.ts";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import type { ListenAddress } from "../../base/inference/listen-address.ts";
+import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
+import { render } from "../../base/telemetry/exposition.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { createLogger, type LogLevel } from "../../base/telemetry/logging.ts";
+import { startProcessMetrics } from "../../base/telemetry/process.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { startAccess } from "../../wires/access/access.ts";
+import type { KeysSettings } from "../../wires/access/keys-settings.ts";
+import { checkDoor } from "../../wires/access/open-door.ts";
+import { guardedApp, loopbackOnly } from "../../wires/admin/access.ts";
+import { listen, shut } from "../../wires/admin/listen.ts";
+import { batchApi } from "../../wires/batch-api/batch-api.ts";
+import { batchesFeed } from "../../wires/batch-api/batches-feed.ts";
+import { batchDoor } from "../../wires/batch-api/door.ts";
+
+/** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
+const LINGER = 100;
+
+/** How `sluice batch-server` runs. */
+export interface BatchServerOptions {
+  readonly folder: string;
+  readonly gateway: string;
+  readonly gatewayKey: string | undefined;
+  /** The page of metrics of the gateway; undefined = no gate. */
+  readonly metrics: string | undefined;
+  readonly baseline: number;
+  readonly workers: number;
+  readonly window: number;
+  readonly requestTimeout: number;
+  readonly drainTimeout: number;
+  readonly listen: ListenAddress;
+  readonly admin: ListenAddress;
+  readonly debugOpen: boolean;
+  readonly keys: KeysSettings;
+  readonly limits: BatchLimits;
+  readonly logLevel: LogLevel;
+}
+
+/**
+ * Starts the Batch API.
+ * @throws SluiceError BATCH_SERVED, BATCH_STORE, QUEUE_FILE_..., LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
+ */
+async function startBatchServer(
+  options: BatchServerOptions,
+  log: Logger,
+): Promise<Running & { readonly listening: readonly Listening[] }> {
+  const { keys, limits, metrics, baseline } = options;
+  checkDoor([options.listen], keys.file !== undefined || keys.jwt.length > 0, keys.open);
+  const clock = realClock;
+  const random = freshRandom();
+  const folder = new BatchFolder(options.folder);
+  const lock = folder.lock();
+  // `close` ends the parts from last to first.
+  const parts: (() => Promise<void> | void)[] = [() => lock.release()];
+  const close = async (): Promise<void> => {
+    for (const end of parts.splice(0).reverse()) await end();
+  };
+  try {
+    const service = new BatchService(
+      {
+        ...options,
+        tls: {},
+        namesBatches: false,
+        gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
+      },
+      { clock, random, log },
+    );
+    let drainTimeout = 0;
+    parts.push(() => service.stop(drainTimeout));
+    const store = new BatchStore(folder);
+    parts.push(() => store.close());
+    const access = await startAccess(keys, {
+      ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
+    });
+    parts.push(() => access?.close());
+    const onError = (error: unknown): void => log.error({ err: error }, "a request of the Batch API failed");
+    const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
+    const registry = new MetricsRegistry();
+    parts.push(startProcessMetrics(registry, clock));
+    const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
+    pages.get("/healthz", (context) => context.text("ok\n"));
+    pages.get("/debug/batches", (context) => context.json(batchesFeed(store, clock)));
+    const admin = await listen(pages, options.admin, "the admin pages");
+    parts.push(() => shut(admin));
+    const server = await listen(
+      batchDoor(api, () => access?.authenticate, random),
+      options.listen,
+      "the Batch API",
+    );
+    parts.push(() => shut(server));
+    await service.start();
+    const at = (address: ListenAddress, bound: unknown): string => hostPort(address.host, (bound as AddressInfo).port);
+    return {
+      listening: [
+        { name: "batch-api", address: at(options.listen, server.address()) },
+        { name: "admin", address: at(options.admin, admin.address()) },
+      ],
+      async drain() {
+        drainTimeout = options.drainTimeout;
+        await close();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Runs the Batch API until a signal; returns the exit status. */
+export async function runBatchServer(options: BatchServerOptions): Promise<number> {
+  const log = createLogger({ name: "batch", level: options.logLevel });
+  const starting = startBatchServer(options, log);
+  const ended = untilSignal(starting, log);
+  const running = await starting;
+  for (const listening of running.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
+  const status = await ended;
+  realClock.after(LINGER, () => process.exit(status), true);
+  return status;
+}

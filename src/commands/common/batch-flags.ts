@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import { type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { durationOf, wholeNumber } from "./command.ts";
+import { bytesOf } from "./exchange-flags.ts";
+
+/** The options of the Batch API, of `sluice batch-server` and `sluice gateway`. */
+export interface BatchFlags {
+  readonly batchWorkers: string;
+  readonly batchWindow: string;
+  readonly batchBaseline: string;
+  readonly batchMaxFile: string;
+  readonly batchMaxBytes: string;
+  readonly batchMaxOpen: string;
+  readonly batchMaxLines: string;
+  readonly batchKeep: string;
+}
+
+export function withBatchOptions(command: Command): Command {
+  return command
+    .option("--batch-workers <number>", "requests of batches at the model servers at a time, at most", "64")
+    .option("--batch-window <number>", "lines of one batch that wait in the queue at a time, at most", "2000")
+    .option(
+      "--batch-baseline <share>",
+      "the share of the model servers that batches leave free, from 0 to below 1",
+      "0.2",
+    )
+    .option("--batch-max-file <bytes>", "bytes of one uploaded file, such as 200Mi", "1Gi")
+    .option("--batch-max-bytes <bytes>", "bytes of all files of one caller", "10Gi")
+    .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
+    .option("--batch-max-lines <number>", "lines of one batch", "5000000")
+    .option("--batch-keep <duration>", "time for which files and ended batches are kept", "720h");
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function batchLimitsFrom(flags: BatchFlags): BatchLimits {
+  return {
+    ...DEFAULT_BATCH_LIMITS,
+    fileBytes: bytesOf(flags.batchMaxFile, "--batch-max-file", 1),
+    callerBytes: bytesOf(flags.batchMaxBytes, "--batch-max-bytes", 1),
+    callerBatches: wholeNumber(flags.batchMaxOpen, "--batch-max-open", 1, 1000),
+    lines: wholeNumber(flags.batchMaxLines, "--batch-max-lines", 1, 100_000_000),
+    keep: durationOf(flags.batchKeep, "--batch-keep", 3_600_000) / 1000,
+  };
+}
+
+/** How lines reach the model servers. @throws SluiceError FLAG_VALUE */
+export function batchPaceFrom(flags: BatchFlags): {
+  readonly workers: number;
+  readonly window: number;
+  readonly baseline: number;
+} {
+  const baseline = Number(flags.batchBaseline);
+  if (flags.batchBaseline.trim() === "" || !(baseline >= 0 && baseline < 1))
+    throw new SluiceError("FLAG_VALUE", `--batch-baseline is "${flags.batchBaseline}"; give a share such as 0.2`);
+  return {
+    workers: wholeNumber(flags.batchWorkers, "--batch-workers", 1, 10_000),
+    window: wholeNumber(flags.batchWindow, "--batch-window", 1, 1_000_000),
+    baseline,
+  };
+}
+
+/** The folder of a flag. @throws SluiceError BATCH_STORE for a place that no version of sluice keeps batches in yet */
+export function batchFolderFrom(text: string, flag: string): string {
+  const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1];
+  if (scheme !== undefined)
+    throw new SluiceError(
+      "BATCH_STORE",
+      `${flag} is ${scheme}://...: batches are kept in a folder of this machine only; give the path of a folder, such as ${flag} ./batches`,
+    );
+  if (text.trim() === "") throw new SluiceError("FLAG_VALUE", `${flag} is ""; give the path of a folder`);
+  return text;
+}

@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
+import {
+  type BatchFlags,
+  batchFolderFrom,
+  batchLimitsFrom,
+  batchPaceFrom,
+  withBatchOptions,
+} from "../common/batch-flags.ts";
+
+/** The options of `sluice gateway` for the Batch API. */
+export interface BatchOptions extends BatchFlags {
+  readonly batch?: string;
+  readonly batchPriority: string;
+}
+
+export function withGatewayBatchOptions(command: Command): Command {
+  const made = command
+    .option("--batch <folder>", "offer OpenAI's Batch API (/v1/files, /v1/batches); the folder keeps files and batches")
+    .option("--batch-priority <number>", "the highest priority of requests of batches; below 0 = shed first", "-1");
+  return withBatchOptions(made);
+}
+
+/** @param take runs its function where a flag is on the command line @throws SluiceError FLAG_VALUE, BATCH_STORE */
+export function giveBatches(
+  flags: BatchOptions,
+  given: GivenSettings,
+  take: (flag: keyof BatchOptions, set: () => void) => void,
+): void {
+  const limits = batchLimitsFrom(flags);
+  const pace = batchPaceFrom(flags);
+  take("batch", () => given.set("batch.folder", batchFolderFrom(flags.batch!, "--batch")));
+  take("batchPriority", () => given.set("batch.priority", priorityOf(flags.batchPriority)));
+  take("batchWorkers", () => given.set("batch.workers", pace.workers));
+  take("batchWindow", () => given.set("batch.window", pace.window));
+  take("batchBaseline", () => given.set("batch.baseline", pace.baseline));
+  take("batchMaxFile", () => given.set("batch.maxFile", limits.fileBytes));
+  take("batchMaxBytes", () => given.set("batch.maxBytes", limits.callerBytes));
+  take("batchMaxOpen", () => given.set("batch.maxOpen", limits.callerBatches));
+  take("batchMaxLines", () => given.set("batch.maxLines", limits.lines));
+  take("batchKeep", () => given.set("batch.keep", limits.keep * 1000));
+}
+
+function priorityOf(text: string): number {
+  const priority = Number(text);
+  if (/^\s*-?\d+\s*$/.test(text) && Math.abs(priority) < 2 ** 31) return priority;
+  throw new SluiceError("FLAG_VALUE", `--batch-priority is "${text.slice(0, 100)}"; give a whole number such as -1`);
+}

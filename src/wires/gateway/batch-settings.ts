@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { duration } from "../../base/document/duration-schema.ts";
+import { quantity } from "../../base/document/quantity.ts";
+
+const HOUR = 3_600_000;
+/** The most bytes that a size can be: far more than the disk of a machine. */
+const MOST_BYTES = 2 ** 50;
+
+function bytes() {
+  return quantity().pipe(z.number().min(1).max(MOST_BYTES));
+}
+
+/** The section `batch` of a gateway.yaml. */
+export const batchSettings = z.strictObject({
+  folder: z
+    .string()
+    .min(1)
+    .refine(
+      (text) => !/^[a-z][a-z\d+.-]*:\/\//i.test(text),
+      "must be the path of a folder: batches are kept on this machine only",
+    )
+    .optional()
+    .describe("The folder of the Batch API: files, batches and their queue; absent = no Batch API."),
+  workers: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(64)
+    .describe("Requests of batches at the model servers at a time, at most."),
+  window: z.int().min(1).max(1_000_000).default(2000).describe("Lines of one batch in the queue at a time, at most."),
+  baseline: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(0.2)
+    .describe("The share of the model servers that batches leave free, from 0 to below 1."),
+  priority: z
+    .int()
+    .min(-(2 ** 31))
+    .max(2 ** 31 - 1)
+    .default(-1)
+    .describe("The highest priority of requests of batches; a lower priority of the caller's key stays."),
+  maxFile: bytes().default(DEFAULT_BATCH_LIMITS.fileBytes).describe("Bytes of one uploaded file."),
+  maxBytes: bytes().default(DEFAULT_BATCH_LIMITS.callerBytes).describe("Bytes of all files of one caller."),
+  maxOpen: z
+    .int()
+    .min(1)
+    .max(DEFAULT_BATCH_LIMITS.allBatches)
+    .default(DEFAULT_BATCH_LIMITS.callerBatches)
+    .describe("Batches of one caller that have not ended."),
+  maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
+  keep: duration({ min: HOUR }).prefault("720h").describe("Time for which files and ended batches are kept."),
+});
+
+export type BatchSettings = z.output<typeof batchSettings>;

@@ -1,0 +1,186 @@
+import { randomBytes, timingSafeEqual } from "node:crypto";
+import { BatchStore } from "../../async/batch-api/batch-store.ts";
+import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
+import { BatchThread } from "../../async/batch-api/batch-thread.ts";
+import { BatchFolder } from "../../async/batch-api/folder.ts";
+import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { Caller } from "../../base/inference/caller.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
+import { batchesFeed } from "../batch-api/batches-feed.ts";
+import { batchCaller } from "../batch-api/door.ts";
+import { EVERYBODY } from "../batch-api/services.ts";
+import type { LocalService } from "../proxy/local-service.ts";
+import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
+import type { BatchSettings } from "./batch-settings.ts";
+import type { LogSettings } from "./gateway-options.ts";
+
+/** Milliseconds between two figures of the saturation. */
+const TELL = 100;
+/** Milliseconds for one attempt, and for the requests under way when the gateway ends. */
+const REQUEST_TIMEOUT = 600_000;
+const DRAIN = 10_000;
+/** The most batches whose callers are kept in memory. */
+const MOST_CALLERS = 1000;
+
+/** What the batches of a gateway need of it. */
+export interface GatewayBatchesParts {
+  readonly settings: BatchSettings;
+  readonly logging: LogSettings["logging"];
+  /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
+  saturation(): number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * The Batch API of a gateway. Files and batches are answered on the thread of the gateway; a thread of its own validates, and sends
+ * the lines back to the gateway as requests of their callers, by a listener that only it knows how to use.
+ */
+export class GatewayBatches implements LocalService {
+  readonly #parts: GatewayBatchesParts;
+  readonly #folder: BatchFolder;
+  readonly #store: BatchStore;
+  readonly #limits: BatchLimits;
+  readonly #answer: (request: Request, caller: BatchCaller) => Promise<Response>;
+  readonly #lock: { release(): void };
+  readonly #secret = randomBytes(32).toString("base64url");
+  readonly #callers = new Map<string, Caller | Rejection>();
+  readonly #shared = new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT);
+  #thread: BatchThread | undefined;
+  #telling: Timer | undefined;
+
+  /** @throws SluiceError BATCH_STORE, BATCH_SERVED */
+  constructor(parts: GatewayBatchesParts & { readonly folder: string }) {
+    const { settings, clock, log, folder } = parts;
+    this.#parts = parts;
+    this.#folder = new BatchFolder(folder);
+    this.#lock = this.#folder.lock();
+    try {
+      this.#store = new BatchStore(this.#folder);
+    } catch (error) {
+      this.#lock.release();
+      throw error;
+    }
+    this.#limits = {
+      ...DEFAULT_BATCH_LIMITS,
+      fileBytes: settings.maxFile,
+      callerBytes: settings.maxBytes,
+      callerBatches: settings.maxOpen,
+      lines: settings.maxLines,
+      keep: settings.keep / 1000,
+    };
+    this.#answer = batchApi({
+      ...{ store: this.#store, limits: this.#limits, clock },
+      wake: () => this.#thread?.wake(),
+      onError: (error) => log.error({ err: error }, "a request of the Batch API failed"),
+    });
+  }
+
+  claims(path: string): boolean {
+    return isBatchPath(path);
+  }
+
+  answer(request: Request, caller: Caller | undefined): Promise<Response> {
+    return this.#answer(request, caller === undefined ? EVERYBODY : batchCaller(caller));
+  }
+
+  /** The answer of `/debug/batches`. @throws SluiceError BATCH_STORE */
+  feed(): object {
+    return batchesFeed(this.#store, this.#parts.clock);
+  }
+
+  /**
+   * Lets in the requests of the batches' own thread, each as one of the batch's caller.
+   * @param inner who decides about all other requests; undefined = they need no key
+   * @param isGuarded whether a request over plain HTTP must be the thread's: no listener for clients takes such
+   */
+  authenticate(inner: Authenticate | undefined, isGuarded: boolean): Authenticate {
+    return (head) => {
+      if (this.#isOwn(head)) return this.#callerOf(head);
+      if (isGuarded && head.headers.get(":scheme") === "http")
+        return new Rejection("key_missing", "this port is for the batches of the gateway alone");
+      return inner?.(head);
+    };
+  }
+
+  /** Begins the work on batches. @param url where the gateway takes requests of the thread @throws SluiceError */
+  async start(url: string): Promise<void> {
+    const { settings, logging, clock, log } = this.#parts;
+    this.#tell();
+    this.#thread = await BatchThread.start(
+      {
+        ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
+        ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
+        ...{ logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+      },
+      clock,
+      log,
+    );
+  }
+
+  /** Ends the work; requests that run longer than 10 s go back into the queue. The API still answers. */
+  drain(): Promise<void> {
+    return this.#stop(DRAIN);
+  }
+
+  async close(): Promise<void> {
+    await this.#stop(0);
+    this.#telling?.cancel();
+    this.#store.close();
+    this.#lock.release();
+  }
+
+  async #stop(drainTimeout: number): Promise<void> {
+    const thread = this.#thread;
+    this.#thread = undefined;
+    await thread?.stop(drainTimeout);
+  }
+
+  #tell(): void {
+    const { clock } = this.#parts;
+    const figures = new Float64Array(this.#shared);
+    try {
+      figures[0] = this.#parts.saturation();
+    } catch {
+      // The gate then says that the gateway does not know.
+      figures[0] = Number.NaN;
+    }
+    figures[1] = clock.wall();
+    this.#telling = clock.after(TELL, () => this.#tell(), true);
+  }
+
+  #isOwn({ headers }: AccessHead): boolean {
+    const given = Buffer.from(headers.get("authorization") ?? "", "latin1");
+    const wanted = Buffer.from(`Bearer ${this.#secret}`, "latin1");
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  }
+
+  #callerOf({ headers }: AccessHead): Verdict {
+    const id = headers.get(BATCH_HEADER) ?? "";
+    for (let at = headers.length - 1; at >= 0; at--)
+      if (headers.keys[at] === "authorization" || headers.keys[at] === BATCH_HEADER) headers.removeAt(at);
+    let caller = this.#callers.get(id);
+    if (caller === undefined) {
+      if (this.#callers.size >= MOST_CALLERS) this.#callers.clear();
+      const batch = this.#store.batches.any(id);
+      caller =
+        batch === undefined
+          ? new Rejection("key_invalid", "the batch of this request is gone")
+          : this.#caller(batch.caller);
+      this.#callers.set(id, caller);
+    }
+    return caller;
+  }
+
+  /** A caller with the priority of batches. An objective of its key has its own priority, so it does not count. */
+  #caller({ id, name, models, priority, fairnessId }: BatchCaller): Caller {
+    const most = this.#parts.settings.priority;
+    return {
+      ...{ id, name: name || "batch", models: models && new Set(models), objective: undefined, choosesFlow: false },
+      ...{ priority: Math.min(priority ?? most, most), fairnessId },
+    };
+  }
+}

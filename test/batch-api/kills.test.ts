@@ -1,0 +1,6 @@
+import { describe, it } from "vitest";
+import { survivesKills } from "./kills.cases.ts";
+
+describe("SIGKILLs of a batch server that works", () => {
+  it("cost no line its answer, and give none a second one", () => survivesKills(3, 500));
+});

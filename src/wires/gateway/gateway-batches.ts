@@ -8,6 +8,7 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import type { BatchesFeed } from "../admin/feed/batches.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
 import { batchesFeed } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
@@ -88,7 +89,7 @@ export class GatewayBatches implements LocalService {
   }
 
   /** The answer of `/debug/batches`. @throws SluiceError BATCH_STORE */
-  feed(): object {
+  feed(): BatchesFeed {
     return batchesFeed(this.#store, this.#parts.clock);
   }
 

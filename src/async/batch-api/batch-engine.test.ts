@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { EngineRig, inputLine, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
@@ -105,6 +106,10 @@ describe("BatchEngine", () => {
     expect(batch).toMatchObject({ status: "cancelled", total: 20, completed: 2, failed: 18 });
     expect(r.answers(id).size).toBe(20);
     expect(r.answers(id).get("c20")?.error?.code).toBe("batch_cancelled");
+    // No line came into the queue after the cancellation, not even for a moment.
+    const queue = new DatabaseSync(r.folder.queue, { readOnly: true });
+    expect(queue.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'messages'").get()).toEqual({ seq: 6 });
+    queue.close();
   });
 
   it("ends a batch that was cancelled before its check", async () => {

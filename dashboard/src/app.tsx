@@ -15,6 +15,7 @@ import { EndpointView } from "./views/endpoint.tsx";
 import { EndpointsView } from "./views/endpoints.tsx";
 import { OverviewView } from "./views/overview.tsx";
 import { QueuesView } from "./views/queues.tsx";
+import { ReplicasView } from "./views/replicas.tsx";
 
 interface ViewRow {
   readonly title: string;
@@ -55,6 +56,7 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
       return waiting > 0 ? { text: `${count(waiting)} waiting`, isBad: false } : undefined;
     },
   },
+  replicas: { title: "Replicas", isThere: ({ replicas }) => replicas, show: () => <ReplicasView /> },
   configuration: { title: "Configuration", isThere: () => true, show: () => <ConfigurationView /> },
 };
 

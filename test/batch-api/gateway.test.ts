@@ -9,7 +9,7 @@ import { sluice } from "../support/process.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 import { BatchCalls, chatLine, chatLines } from "./calls.ts";
 
-const LINES = 300;
+const LINES = 150;
 
 describe("a gateway with the Batch API", () => {
   let folder: string;

@@ -11,8 +11,11 @@ import { fixedLimit } from "../support/slowness.ts";
 const BUDGET = 120 * 1024;
 const ROUTING_VIEWS = [
   ...["demo", "overview", "endpoints", "endpoints/default%2Fserver-1", "decisions", "decisions/42", "decisions/34"],
-  ...["queues", "configuration"],
+  ...["queues", "replicas", "configuration"],
 ];
+
+/** A process that has something for each view. */
+const ALL = { demo: true, replicas: true, batches: true };
 
 /** What happened within 120 frames. */
 interface Counted {
@@ -110,7 +113,7 @@ describe("the page, with figures that are made up", () => {
 
   it("has no violation of axe in any view, in light and dark, while live and while lost", async () => {
     for (const colorScheme of ["light", "dark"] as const) {
-      const [feed, url] = await feedOf({ demo: true, endpoints: 6 });
+      const [feed, url] = await feedOf({ ...ALL, endpoints: 6 });
       const page = await open(url, { colorScheme, bypassCSP: true });
       await page.evaluate(axe.source);
       for (const view of ROUTING_VIEWS) {
@@ -133,7 +136,7 @@ describe("the page, with figures that are made up", () => {
   });
 
   it("fits a phone and a screen of 4K: nothing but tables and plots scrolls sideways", async () => {
-    const [, url] = await feedOf({ demo: true });
+    const [, url] = await feedOf(ALL);
     for (const viewport of [
       { width: 360, height: 780 },
       { width: 3840, height: 2160 },
@@ -223,6 +226,33 @@ describe("the page, with figures that are made up", () => {
     await page.getByRole("heading", { name: "Bands" }).waitFor();
     expect(await page.getByRole("link", { name: /^Queues/ }).getAttribute("aria-current")).toBe("page");
     expect(await page.locator(".main").textContent()).toContain("is not below its ceiling");
+  });
+
+  it("shows replicas and batches where the process has them, and no such view where it has none", async () => {
+    const [, url] = await feedOf(ALL);
+    const page = await open(`${url}/#/overview`);
+    await page.getByRole("link", { name: "Replicas" }).click();
+    const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
+    await rows.nth(2).waitFor();
+    expect(await rows.nth(0).textContent()).toMatch(/^epp-0 this onelive.*/);
+    expect(await rows.nth(1).textContent()).toMatch(/^epp-1 live.*120 ms ago30/);
+    expect(await rows.nth(2).textContent()).toMatch(/^epp-2 gone.*ago.*–/);
+    const main = page.locator(".main");
+    expect(await main.textContent()).toContain("It knows what the others know.");
+    await page.getByRole("link", { name: "Queues" }).click();
+    const batches = page.getByRole("group", { name: "Batches" }).locator("tbody tr");
+    await batches.nth(1).waitFor();
+    expect(await batches.nth(0).textContent()).toMatch(/batch_7f–in progress450 of 1,000 \(50 failed\).*too late/);
+    expect(await batches.nth(1).textContent()).toContain("completed");
+    expect(await main.textContent()).toContain("1 open, 550 lines left, 12/s");
+
+    const [, bare] = await feedOf();
+    const without = await open(`${bare}/#/queues`);
+    await without.getByRole("heading", { name: "Bands" }).waitFor();
+    expect(await without.getByRole("link", { name: "Replicas" }).count()).toBe(0);
+    expect(await without.getByRole("heading", { name: "Batches" }).count()).toBe(0);
+    await without.goto(`${bare}/#/replicas`);
+    await without.getByText("This process has no such view").waitFor();
   });
 
   it("gives the orders of the demo", async () => {

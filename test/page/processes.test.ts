@@ -1,12 +1,18 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { BatchCalls, chatLines } from "../batch-api/calls.ts";
 import { Cleanup, Dispatching, inSeconds, ScriptedGateway } from "../dispatch/dispatching.ts";
 import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { openStore } from "../support/dispatch-store.ts";
+import { startGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
+import { startRedis } from "../support/redis.ts";
 import { fixedLimit } from "../support/slowness.ts";
-import { type Stack, startStack } from "../support/stack.ts";
+import { endpointsFile, type Stack, startSims, startStack } from "../support/stack.ts";
 
 /** The sum over all series of a metric with `part` in the line. */
 const metric = (text: string, name: string, part = ""): number =>
@@ -70,6 +76,48 @@ describe("the page of the other processes, in Chromium", () => {
     await stack.epp.process.stop("SIGKILL");
     await page.locator(".shell.stale").waitFor();
     expect(await page.getByRole("alert").textContent()).toContain("Connection lost");
+    await page.close();
+  });
+
+  it("shows the other replica while it lives, and that it has gone", async () => {
+    const redis = cleanup.add(await startRedis(), (each) => each.stop());
+    const [sim] = await startSims(1);
+    cleanup.add(sim!.process, (each) => each.stop());
+    const start = () => startGateway(endpointsFile([sim!.port]), ["--peers", redis.url, "--peers-name", "page"]);
+    const [one, other] = await Promise.all([start(), start()]);
+    for (const { process } of [one, other]) cleanup.add(process, (each) => each.stop());
+    const page = await open(one.adminUrl);
+    await page.getByRole("link", { name: "Replicas" }).click();
+    const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
+    await rows.nth(1).getByText("live", { exact: true }).waitFor();
+    expect(await rows.nth(0).textContent()).toContain("this one");
+    await page.getByText("It knows what the others know.").waitFor();
+    await other.process.stop("SIGKILL");
+    await rows.nth(1).getByText("gone", { exact: true }).waitFor();
+    await page.close();
+  });
+
+  it("follows a batch of the Batch API to its end", async () => {
+    const [sim] = await startSims(1);
+    cleanup.add(sim!.process, (each) => each.stop());
+    const folder = mkdtempSync(join(tmpdir(), "sluice-page-batches-"));
+    const gateway = await startGateway(endpointsFile([sim!.port]), ["--batch", folder]);
+    cleanup.add(gateway.process, (each) => each.stop());
+    const page = await open(gateway.adminUrl);
+    await page.getByRole("link", { name: "Queues" }).click();
+    await page.getByText("No batch yet").waitFor();
+    const calls = new BatchCalls(`${gateway.url}/v1`);
+    const id = await calls.submit(chatLines("page-", 3));
+    const row = page.getByRole("group", { name: "Batches" }).locator("tbody tr", { hasText: id });
+    await row.getByText("completed").waitFor();
+    expect(await row.textContent()).toContain("3 of 3");
+    // The page has no orders: batches end by their callers.
+    expect(
+      await page
+        .getByRole("region", { name: "Batches" })
+        .getByRole("button", { name: /cancel/i })
+        .count(),
+    ).toBe(0);
     await page.close();
   });
 

@@ -6,6 +6,7 @@ import { Badge, Bar, Cut, Empty, Panel, Tiles } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
 import { linkTo } from "../router.ts";
+import { Batches } from "./batches.tsx";
 import { DispatchQueues } from "./dispatch-queues.tsx";
 import { Limits } from "./limits.tsx";
 
@@ -30,6 +31,7 @@ export function QueuesView() {
         )}
         {queues?.kind === "flow-control" && <FlowControl queues={queues} store={store} />}
         {queues?.kind === "dispatch" && <DispatchQueues queues={queues} store={store} />}
+        {hello?.batches === true && <Batches now={store.now()} />}
         {hello?.kind === "gateway" && <Limits />}
       </div>
     </>
@@ -137,7 +139,11 @@ function Flows({ band }: { band: BandFeed }) {
   return (
     <Table
       label={`Flows of band ${band.priority}`}
-      caption={`The longest ${counted(band.flows.length, "flow")} of ${count(band.flowCount)}`}
+      caption={
+        band.flows.length === band.flowCount
+          ? counted(band.flowCount, "flow")
+          : `the longest ${count(band.flows.length)} of ${counted(band.flowCount, "flow")}`
+      }
       columns={flowColumns(Math.max(...band.flows.map(({ requests }) => requests)))}
       rows={band.flows}
       keyOf={({ fairnessId }) => fairnessId}

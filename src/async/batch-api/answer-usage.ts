@@ -1,4 +1,4 @@
-import { isObject } from "../brokers/messages/request.ts";
+import { isObject } from "../../base/document/json-object.ts";
 
 /** The tokens of one answer. */
 export interface AnswerUsage {

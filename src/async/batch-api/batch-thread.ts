@@ -10,6 +10,8 @@ import type { BatchServiceOptions } from "./batch-service.ts";
 const PROGRAM = new URL(import.meta.url.endsWith(".ts") ? "./batch-worker.ts" : "./batch-worker.js", import.meta.url);
 /** Milliseconds before a thread that ended by itself is started again. */
 const AGAIN = 5000;
+/** Milliseconds for the last writes of a thread that ends. */
+const LAST_MOMENTS = 10_000;
 
 /** What the thread gets at its start. */
 export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
@@ -65,7 +67,14 @@ export class BatchThread {
     const worker = this.#worker;
     if (worker === undefined) return;
     await new Promise<void>((resolve) => {
-      this.#stopped = resolve;
+      const late = this.#clock.after(drainTimeout + LAST_MOMENTS, () => {
+        this.#log.warn({}, "the thread of the batches does not end in time; it is cut");
+        resolve();
+      });
+      this.#stopped = () => {
+        late.cancel();
+        resolve();
+      };
       this.#send({ kind: "stop", drainTimeout });
     });
     await worker.terminate();

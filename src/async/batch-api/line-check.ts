@@ -1,6 +1,6 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { nearest } from "../../base/document/nearest.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import { isObject } from "../brokers/messages/request.ts";
 import type { BatchProblem } from "./records.ts";
 
 /** The endpoints that lines of a batch may call. */

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { isObject } from "../../base/document/json-object.ts";
 import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
 import { nearest } from "../../base/document/nearest.ts";
 import { unreadable } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../brokers/messages/json-members.ts";
-import { isObject } from "../brokers/messages/request.ts";
 import { BAD, BLANK, LineIndex, OPEN } from "./line-index.ts";
 
 /** A line of a batch file, in the format of OpenAI's batch API. */

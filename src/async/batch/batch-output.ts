@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
+import { isObject } from "../../base/document/json-object.ts";
 import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
-import { isObject } from "../brokers/messages/request.ts";
 
 /** Why a line ended without an answer of the gateway: an error code of results, or one of the batch command. */
 interface LineError {

@@ -1,8 +1,8 @@
+import { isObject } from "../../base/document/json-object.ts";
 import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../brokers/messages/json-members.ts";
-import { isObject } from "../brokers/messages/request.ts";
 import type { SubmitRequest } from "../brokers/queue-client.ts";
 
 /** The fields of a request that names none itself. */

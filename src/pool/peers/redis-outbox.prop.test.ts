@@ -61,6 +61,14 @@ describe("the messages that wait for the store", () => {
     );
   });
 
+  it("never have more bytes than their bound", () => {
+    const outbox = new Outbox();
+    const quarter = Buffer.alloc(MOST_BYTES / 4);
+    for (let i = 0; i < 6; i++) outbox.putPlaced(quarter);
+    expect([outbox.waiting, outbox.dropped]).toEqual([4, 2]);
+    expect(MOST_BYTES).toBe(4 << 20);
+  });
+
   it("never take more room than their bounds, whatever comes back", () => {
     const outbox = new Outbox();
     const full = (): void => {

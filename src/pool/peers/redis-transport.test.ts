@@ -24,6 +24,7 @@ class Told implements PeerReceiver {
   readonly connections: string[] = [];
   readonly order: string[] = [];
   caught = 0;
+  knewWhenCaughtUp = 0;
 
   load(message: Uint8Array): void {
     this.loads.push(text(message));
@@ -37,6 +38,7 @@ class Told implements PeerReceiver {
   }
   caughtUp(): void {
     this.caught++;
+    this.knewWhenCaughtUp = this.log.length;
     this.order.push("read");
   }
 }
@@ -108,7 +110,7 @@ describe("RedisPeerTransport", () => {
     expect(early).toBe(0);
     expect(two.told.loads).toEqual(["load"]);
     expect(two.told.log).toHaveLength(150);
-    expect(two.told.caught).toBe(1);
+    expect(two.told).toMatchObject({ caught: 1, knewWhenCaughtUp: 150 });
     await pass(3100);
     const late = replica(3);
     await settle();

@@ -53,7 +53,7 @@ export async function startDispatchAdmin(options: DispatchAdminOptions): Promise
   const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes");
   try {
     const { feed } = options;
-    const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, false));
+    const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers));
     const app = metricsApp(views, authorize, (routes) => {
       if (feed !== undefined && stream !== undefined) feedRoutes(routes, feed, stream);
     });

@@ -5,10 +5,11 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { severalBegin } from "./decision-search.ts";
+import type { BatchesFeed } from "./feed/batches.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { CHECK_PATH, checkRoute } from "./page/check-route.ts";
 import { NO_QUEUES } from "./page/core-queues.ts";
-import { feedRoutes, helloOf } from "./page/routes.ts";
+import { type Beside, feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
 import { pageRoutes } from "./page-files.ts";
@@ -23,7 +24,7 @@ interface AdminOptions extends ListenOptions {
   /** Adds routes of the demo. */
   readonly demo?: ((app: Hono) => void) | undefined;
   /** The answer of `/debug/batches`; absent = the process has no batches. */
-  readonly batches?: (() => object) | undefined;
+  readonly batches?: (() => BatchesFeed) | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -113,7 +114,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
   const { feed, demo } = options;
-  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, demo !== undefined));
+  const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers, besideOf(options)));
   if (feed !== undefined && stream !== undefined) feedRoutes(app, feed, stream);
   if (feed?.check !== undefined) checkRoute(app, feed.check, clock);
   demo?.(app);
@@ -134,6 +135,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       return shut(server);
     },
   };
+}
+
+function besideOf({ demo, views, batches }: AdminOptions): Beside {
+  return { demo: demo !== undefined, replicas: views.peers() !== undefined, batches: batches !== undefined };
 }
 
 /** The kinds of profiles: where CPU time goes, and allocations that are still alive. */

@@ -1,5 +1,6 @@
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { KeptDecisions } from "../../picker/decisions/explain-words.ts";
+import type { PeersFeed } from "./feed/peers.ts";
 
 /** The read-only views that the admin pages show; `core-views.ts` joins them from the rooms that own the data. */
 export interface AdminViews {
@@ -36,5 +37,5 @@ export interface AdminViews {
   /** The limits by key and model, and what is used of them; undefined where there are none. */
   limits(): object | undefined;
   /** The other replicas and the store through which they share; undefined where none share what they know. */
-  peers(): object | undefined;
+  peers(): PeersFeed | undefined;
 }

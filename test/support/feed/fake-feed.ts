@@ -8,11 +8,13 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import type { FeedEvents, FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 import { pageRoutes } from "../../../src/wires/admin/page-files.ts";
+import { batchesOf } from "./batches.ts";
 import { configOf } from "./config.ts";
 import { decisionDetailOf, decisionRowOf } from "./decisions.ts";
 import { demoStateOf } from "./demo.ts";
 import { columnsOf, endpointDetailOf, endpointOf } from "./endpoints.ts";
 import { figuresOf, overviewOf, totalsOf } from "./figures.ts";
+import { peersOf } from "./peers.ts";
 import { dispatchQueuesOf, flowQueuesOf } from "./queues.ts";
 
 /** As many decisions as a process sends at a time. */
@@ -24,6 +26,9 @@ export interface FakeFeedOptions {
   /** Rows of each batch of decisions, four batches a second. */
   readonly batch?: number;
   readonly demo?: boolean;
+  /** Shares with other replicas, and offers the Batch API. */
+  readonly replicas?: boolean;
+  readonly batches?: boolean;
   readonly port?: number;
   readonly queues?: "off" | "flow-control" | "dispatch";
 }
@@ -47,7 +52,7 @@ export class FakeFeed {
       kind: "gateway",
       endpoints: 4,
       batch: 2,
-      demo: false,
+      ...{ demo: false, replicas: false, batches: false },
       port: 0,
       queues: options.kind === "dispatch" ? "dispatch" : "flow-control",
       ...options,
@@ -79,10 +84,11 @@ export class FakeFeed {
   }
 
   #hello(): FeedHello {
-    const { kind, demo } = this.options;
+    const { kind, demo, replicas, batches } = this.options;
     return {
       ...{ feed: 1, kind, name: "fake-pool", version: "0.0.0", startedAt: Date.now() - 3_700_000, at: Date.now() },
-      ...{ instance: this.instance, phase: "serving", unready: null, history: false, demo },
+      ...{ instance: this.instance, phase: "serving", unready: null, history: false },
+      ...{ demo, replicas, batches },
       topics: ["overview", "events", "endpoints", "decisions", "queues"],
       rings: { seconds: 900, events: 512, decisions: 4096, bytes: 1 << 20 },
       readers: { open: this.#readers.size, most: 32 },
@@ -124,6 +130,8 @@ export class FakeFeed {
     );
     app.get("/debug/feed/config", (context) => context.json(configOf(kind)));
     app.get("/debug/feed/queues", (context) => context.json(this.#queues(queues)));
+    app.get("/debug/peers", (context) => context.json(peersOf()));
+    app.get("/debug/batches", (context) => context.json(batchesOf()));
     app.get("/demo/state", (context) => context.json(demoStateOf()));
     app.post("/demo/:what", async (context) => {
       this.posts.push({ path: context.req.path, body: await context.req.json() });

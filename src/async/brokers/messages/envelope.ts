@@ -1,6 +1,7 @@
+import { isObject } from "../../../base/document/json-object.ts";
 import { memberRanges } from "./json-members.ts";
 import type { EnvelopeKind, Message, Routing } from "./message.ts";
-import { integerMember, isObject, parseObject, readRequest, textField, textMap, UnreadableMessage } from "./request.ts";
+import { integerMember, parseObject, readRequest, textField, textMap, UnreadableMessage } from "./request.ts";
 
 const KINDS: ReadonlySet<unknown> = new Set<EnvelopeKind>(["plain", "redis", "pubsub"]);
 

@@ -3,8 +3,6 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { memberRanges } from "./json-members.ts";
 import type { QueuedRequest } from "./message.ts";
 
-export { isObject };
-
 /** An entry of a queue that is no message. Its readable parts identify its owner. */
 export class UnreadableMessage extends SluiceError {
   /** Empty when it could not be found. */

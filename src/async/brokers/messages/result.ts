@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
+import { isObject } from "../../../base/document/json-object.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { ErrorCode, ResultMessage } from "./message.ts";
-import { isObject } from "./request.ts";
 
 /** The result of a message that got no HTTP answer (async-processor 4.4). */
 export function errorResult(id: string, code: ErrorCode, message: string): ResultMessage {

@@ -1,7 +1,7 @@
+import { isObject } from "../../../base/document/json-object.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { SubmitRequest } from "../queue-client.ts";
 import { encodeEnvelope, NO_ROUTING } from "./envelope.ts";
-import { isObject } from "./request.ts";
 
 /** The entry that a producer writes for one request. */
 export interface Submission {

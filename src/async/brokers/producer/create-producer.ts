@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { freshRandom } from "../../../base/clock/random.ts";
 import { realClock } from "../../../base/clock/real.ts";
+import { isObject } from "../../../base/document/json-object.ts";
 import { didYouMean } from "../../../base/document/nearest.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import { type Logger, silentLogger } from "../../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
-import { isObject } from "../messages/request.ts";
 import type { Producer } from "../queue-client.ts";
 import { type Requester, ResultRequester } from "./result-requester.ts";
 

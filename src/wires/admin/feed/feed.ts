@@ -70,6 +70,10 @@ export interface FeedHello {
   readonly history: boolean;
   /** Whether the routes of demo.ts are there. */
   readonly demo: boolean;
+  /** Whether `/debug/peers` answers: the process shares what it knows with other replicas. */
+  readonly replicas: boolean;
+  /** Whether `/debug/batches` answers. */
+  readonly batches: boolean;
   /** What the rings hold at most, and their bytes. */
   readonly rings: {
     /** Seconds of the overview. */

@@ -114,15 +114,18 @@ function filterOf(query: Query): DecisionFilter {
   };
 }
 
+/** What a process has beside its feed. */
+export type Beside = Partial<Pick<FeedHello, "demo" | "replicas" | "batches">>;
+
 /** The whole of `hello`, with what the server knows. */
-export function helloOf(source: FeedSource, readers: FeedHello["readers"], demo: boolean): FeedHello {
+export function helloOf(source: FeedSource, readers: FeedHello["readers"], beside: Beside = {}): FeedHello {
   return {
     feed: 1,
     ...source.hello(),
     instance: source.instance,
     topics: source.topics,
     history: source.history !== undefined,
-    demo,
+    ...{ demo: false, replicas: false, batches: false, ...beside },
     readers,
   };
 }

@@ -75,7 +75,7 @@ function setUp() {
       },
     },
   };
-  const stream = new FeedStream(clock, source, (readers) => helloOf(source, readers, false));
+  const stream = new FeedStream(clock, source, (readers) => helloOf(source, readers));
   return {
     ...{ clock, events, made, source, stream, ended, broken, failures },
     decide: (count: number) => {

@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { Caller } from "../../base/inference/caller.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import type { Authenticate } from "../proxy/options.ts";
+import { batchSettings } from "./batch-settings.ts";
+import { GatewayBatches } from "./gateway-batches.ts";
+
+let folder: string;
+let batches: GatewayBatches;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sluice-gateway-batches-"));
+  batches = new GatewayBatches({
+    ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } },
+    ...{ saturation: () => 0, clock: new VirtualClock(), log: silentLogger },
+  });
+});
+afterEach(async () => {
+  await batches.close();
+  rmSync(folder, { recursive: true });
+});
+
+const KNOWN: Caller = {
+  ...{ id: "1", name: "alice", models: undefined, objective: undefined, priority: undefined },
+  ...{ fairnessId: undefined, choosesFlow: false },
+};
+const inner: Authenticate = () => KNOWN;
+
+function ask(authenticate: Authenticate, scheme: string, authorization = "Bearer guess") {
+  const headers = HeaderList.of([
+    [":scheme", scheme],
+    ["authorization", authorization],
+    ["x-sluice-batch", "batch_1"],
+  ]);
+  return authenticate({ method: "POST", path: "/v1/chat/completions", headers });
+}
+
+describe("who may use the port of the batches", () => {
+  it("is nobody but the gateway, where all clients must come by TLS", () => {
+    const guarded = batches.authenticate(undefined, true);
+    expect(ask(guarded, "http")).toMatchObject({ reason: "key_missing" });
+    expect(ask(guarded, "http", "")).toMatchObject({ reason: "key_missing" });
+    expect(ask(guarded, "https")).toBeUndefined();
+    expect(ask(batches.authenticate(inner, true), "https")).toBe(KNOWN);
+    expect(ask(batches.authenticate(inner, true), "http")).toMatchObject({ reason: "key_missing" });
+  });
+
+  it("is who may use the other ports, where one of them is plain", () => {
+    expect(ask(batches.authenticate(inner, false), "http")).toBe(KNOWN);
+    expect(ask(batches.authenticate(undefined, false), "http")).toBeUndefined();
+  });
+
+  it("keeps the folder to itself until it is closed", async () => {
+    const parts = {
+      ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } as const },
+      ...{ saturation: () => 0, clock: new VirtualClock(), log: silentLogger },
+    };
+    expect(() => new GatewayBatches(parts)).toThrow(expect.objectContaining({ code: "BATCH_SERVED" }));
+    await batches.close();
+    batches = new GatewayBatches(parts);
+  });
+
+  it("answers files and batches alone", async () => {
+    expect([batches.claims("/v1/batches"), batches.claims("/v1/models")]).toEqual([true, false]);
+    const response = await batches.answer(new Request("http://gateway/v1/batches"), KNOWN);
+    expect(await response.json()).toMatchObject({ object: "list", data: [] });
+    expect(batches.feed()).toMatchObject({ open: 0, gate: { state: "unknown" } });
+  });
+});

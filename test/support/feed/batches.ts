@@ -1,0 +1,41 @@
+/** Made-up batches, in the shape of src/wires/admin/feed/batches.ts. */
+import type { BatchesFeed, BatchFeed } from "../../../src/wires/admin/feed/batches.ts";
+
+export function batchesOf(): BatchesFeed {
+  const now = Math.floor(Date.now() / 1000);
+  const batch: BatchFeed = {
+    ...{ id: "batch_7f", caller: "", status: "in_progress", endpoint: "/v1/chat/completions" },
+    ...{
+      createdAt: now - 60,
+      expiresAt: now + 30,
+      endedAt: null,
+      total: 1000,
+      completed: 400,
+      failed: 50,
+      underWay: 64,
+    },
+    ...{ linesPerSecond: 12, etaSeconds: 46, makesIt: false, inputTokens: 31_000, outputTokens: 9100, problem: null },
+  };
+  return {
+    at: now * 1000,
+    gate: {
+      ...{ state: "open", because: "D 0.52 is above B 0.2", budget: 0.52, baseline: 0.2, running: 64, workers: 64 },
+    },
+    ...{ open: 1, linesLeft: 550, linesPerSecond: 12 },
+    batches: [
+      batch,
+      {
+        ...{
+          ...batch,
+          id: "batch_6a",
+          caller: "team-a",
+          status: "completed",
+          endedAt: now - 30,
+          completed: 990,
+          failed: 10,
+        },
+        ...{ underWay: 0, linesPerSecond: 0, etaSeconds: null, makesIt: null },
+      },
+    ],
+  };
+}

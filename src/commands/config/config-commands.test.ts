@@ -213,6 +213,7 @@ plugins:
       maxPrefixBlocksToMatch: 2048 # default
       maxPrefixTokensToMatch: 131072 # default
       lruCapacityPerServer: 31250 # default
+      learnFromAnswers: true # default
   - name: utilization-detector # default: the type
     type: utilization-detector # made automatically: there is always a saturation detector
     parameters:

@@ -36,8 +36,10 @@ export class Readiness {
   state(): ProbeState {
     const [misfit, plugin] = [this.#misfit(), this.#core.unready ?? this.#peers?.unready()];
     if (misfit !== this.#loggedMisfit && misfit !== undefined) this.#log.error({}, `not ready: ${misfit}`);
-    if (plugin !== this.#loggedPlugin)
-      this.#log.info({}, plugin === undefined ? "all plugins and peers are ready" : `not ready: ${plugin}`);
+    if (plugin !== this.#loggedPlugin) {
+      const all = this.#peers === undefined ? "all plugins are ready" : "all plugins and peers are ready";
+      this.#log.info({}, plugin === undefined ? all : `not ready: ${plugin}`);
+    }
     this.#loggedMisfit = misfit;
     this.#loggedPlugin = plugin;
     return {

@@ -1,4 +1,4 @@
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { RedisConnection } from "../../src/base/redis/address.ts";
@@ -16,15 +16,9 @@ export const PREFIX = `${KEY_PREFIX}{${NAME}}`;
 /** The key of the log. */
 export const LOG = `${PREFIX}:placed`;
 
-const ends: (() => Promise<unknown> | unknown)[] = [];
-
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-/** Ends a part after the test. */
+/** Ends a part after the test; the part that began last ends first. */
 export function ending<T>(part: T, end: (part: T) => Promise<unknown> | unknown): T {
-  ends.push(() => end(part));
+  onTestFinished(() => end(part));
   return part;
 }
 

@@ -1,6 +1,7 @@
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { startEnvoy } from "./envoy.ts";
-import { InVain } from "./poll.ts";
+import { InVain, poll } from "./poll.ts";
 import { TestProcess } from "./process.ts";
 import { startRedis } from "./redis.ts";
 
@@ -44,5 +45,26 @@ describe("a part that does not start", () => {
     await expect(startRedis({ args: ["--no-such-option", "1"] })).rejects.toThrow(
       /Redis to be ready: ended with .*no-such-option/s,
     );
+  });
+});
+
+describe("a part that nobody ended", () => {
+  it("ends when the process that started it is told to end, as the test runner tells its workers", async () => {
+    const module = JSON.stringify(join(import.meta.dirname, "process.ts"));
+    const owner = node(`import(${module}).then(({ TestProcess }) => {
+      const part = new TestProcess(process.execPath, ["--eval", "setInterval(() => {}, 1000)"]);
+      console.log("part " + part.pid + ".");
+    })`);
+    const pid = Number((await owner.until("the part", () => /part (\d+)\./.exec(owner.stdout)))[1]);
+    await owner.stop("SIGTERM");
+    expect(owner.exit).toEqual({ code: null, signal: "SIGTERM" });
+    await poll("the part to be gone", () => {
+      try {
+        process.kill(pid, 0);
+        return false;
+      } catch {
+        return true;
+      }
+    });
   });
 });

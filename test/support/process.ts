@@ -114,10 +114,20 @@ export class TestProcess {
 
 const LIVE = new Set<TestProcess>();
 
-// Whatever a failing test leaves behind ends with the test run.
-process.on("exit", () => {
+// Whatever a failing test leaves behind ends with the test run. The runner ends its workers with SIGTERM, after which no "exit" comes.
+process.on("exit", killLeft);
+process.on("SIGTERM", terminated);
+
+function killLeft(): void {
   for (const left of LIVE) left.child.kill("SIGKILL");
-});
+}
+
+function terminated(): void {
+  killLeft();
+  process.off("SIGTERM", terminated);
+  // Nobody else listens: the signal ends this process, as it would without us.
+  if (process.listenerCount("SIGTERM") === 0) process.kill(process.pid, "SIGTERM");
+}
 
 /** What `compiled.ts` adds to the environment, for processes that shall have nothing else of this one's. */
 export function compiledBefore(): Record<string, string> {

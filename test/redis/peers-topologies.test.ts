@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { RunningRedis } from "../support/redis.ts";
 import { startCluster, startWatched } from "../support/redis-topologies.ts";
-import { ask, ending, LOG, pair } from "./peers-setup.ts";
+import { ask, ending, LOG, pair, serve } from "./peers-setup.ts";
 
 describe("replicas whose store is of several servers", () => {
   it("follow a Sentinel to the new primary", async () => {
-    const watched = ending(await startWatched(ask), (one) => one.stop());
+    const watched = await startWatched({ serve, ending, ask });
     const [a, b] = await pair(watched.url);
     await b.hears(a, "before");
     await watched.failOver();
@@ -17,7 +17,7 @@ describe("replicas whose store is of several servers", () => {
   });
 
   it("find the node of a cluster that has their keys, and follow the keys to another", async () => {
-    const cluster = ending(await startCluster(ask), (one) => one.stop());
+    const cluster = await startCluster({ serve, ask });
     const [one, two] = cluster.nodes as [RunningRedis, RunningRedis];
     const [a, b] = await pair(one.url, `${two.url}?addr=127.0.0.1:${one.port}`);
     await b.hears(a, "before");

@@ -5,10 +5,17 @@ import { redisServer } from "../../scripts/test-parts.ts";
 import { freePort, onFreePorts } from "./free-port.ts";
 import { poll } from "./poll.ts";
 import { TestProcess } from "./process.ts";
-import { type RunningRedis, startRedis } from "./redis.ts";
+import type { RedisOptions, RunningRedis } from "./redis.ts";
 
-/** A command for one of the servers. */
-type Ask = (url: string, ...command: string[]) => Promise<unknown>;
+/** What a test gives. Each server ends with the test from its start on, also where a later one does not start. */
+interface TestParts {
+  /** Starts a server of this test. */
+  serve(options: RedisOptions): Promise<RunningRedis>;
+  /** Ends a part after the test; the part that began last ends first. */
+  ending<T>(part: T, end: (part: T) => unknown): T;
+  /** A command for one of the servers. */
+  ask(url: string, ...command: string[]): Promise<unknown>;
+}
 
 /** A primary and a replica that a Sentinel watches. */
 export interface Watched {
@@ -18,20 +25,19 @@ export interface Watched {
   readonly replica: RunningRedis;
   /** The replica takes the place of the primary, which then is its replica. */
   failOver(): Promise<void>;
-  stop(): Promise<void>;
 }
 
 /** The Sentinel finds no server dead by itself: a machine that pauses must not change who is the primary. */
 const PATIENCE = 600_000;
 
-export async function startWatched(ask: Ask): Promise<Watched> {
-  const primary = await startRedis();
-  const replica = await startRedis({ args: ["--replicaof", "127.0.0.1", String(primary.port)] });
+export async function startWatched({ serve, ending, ask }: TestParts): Promise<Watched> {
+  const primary = await serve({});
+  const replica = await serve({ args: ["--replicaof", "127.0.0.1", String(primary.port)] });
   const linked = async (): Promise<boolean> =>
     String(await ask(replica.url, "INFO", "replication")).includes("master_link_status:up");
   await poll("the replica to follow", linked);
-  const folder = mkdtempSync(join(tmpdir(), "sluice-sentinel-"));
-  const [sentinel, port] = await onFreePorts(async () => {
+  const folder = ending(mkdtempSync(join(tmpdir(), "sluice-sentinel-")), (path) => rmSync(path, { recursive: true }));
+  const port = await onFreePorts(async () => {
     const chosen = await freePort();
     const lines = [
       `port ${chosen}`,
@@ -42,9 +48,9 @@ export async function startWatched(ask: Ask): Promise<Watched> {
     ];
     const file = join(folder, "sentinel.conf");
     writeFileSync(file, `${lines.join("\n")}\n`);
-    const process = new TestProcess(redisServer(), [file, "--sentinel"], { cwd: folder });
-    await process.until("the Sentinel to watch", () => process.stdout.includes("+monitor master mine"));
-    return [process, chosen] as const;
+    const sentinel = ending(new TestProcess(redisServer(), [file, "--sentinel"], { cwd: folder }), (one) => one.stop());
+    await sentinel.until("the Sentinel to watch", () => sentinel.stdout.includes("+monitor master mine"));
+    return chosen;
   });
   const direct = `redis://127.0.0.1:${port}`;
   return {
@@ -61,11 +67,6 @@ export async function startWatched(ask: Ask): Promise<Watched> {
         return Number(place[1]) === replica.port;
       });
     },
-    async stop() {
-      await sentinel.stop("SIGKILL");
-      await Promise.all([primary.stop(), replica.stop()]);
-      rmSync(folder, { recursive: true, force: true });
-    },
   };
 }
 
@@ -74,10 +75,9 @@ export interface Clustered {
   readonly nodes: readonly RunningRedis[];
   /** Gives the slot of a key to a node, without its keys. */
   give(key: string, node: number): Promise<void>;
-  stop(): Promise<void>;
 }
 
-export async function startCluster(ask: Ask): Promise<Clustered> {
+export async function startCluster({ serve, ask }: Omit<TestParts, "ending">): Promise<Clustered> {
   const nodes: RunningRedis[] = [];
   const buses: number[] = [];
   for (let n = 0; n < 2; n++) {
@@ -91,7 +91,7 @@ export async function startCluster(ask: Ask): Promise<Clustered> {
       "--cluster-node-timeout",
       String(PATIENCE),
     ];
-    nodes.push(await startRedis({ args }));
+    nodes.push(await serve({ args }));
   }
   const [one, two] = nodes as [RunningRedis, RunningRedis];
   await ask(one.url, "CLUSTER", "ADDSLOTSRANGE", "0", "8191");
@@ -112,9 +112,6 @@ export async function startCluster(ask: Ask): Promise<Clustered> {
           await ask(url, "DEL", left).catch(() => undefined);
       // The new owner first, so that the old one does not win it back.
       for (const { url } of [nodes[node]!, nodes[1 - node]!]) await ask(url, "CLUSTER", "SETSLOT", slot, "NODE", id);
-    },
-    async stop() {
-      await Promise.all(nodes.map((node) => node.stop()));
     },
   };
 }

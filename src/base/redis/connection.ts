@@ -6,6 +6,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing.ts";
 import { parseRedisUrl, placeText, type RedisAddress, type RedisConnection } from "./address.ts";
 import { type Client, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE, REDIS_CONNECT_TIMEOUT } from "./client.ts";
+import { pauseAfter } from "./pause.ts";
 import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";
 import { primaryOf } from "./sentinel.ts";
@@ -76,8 +77,6 @@ export interface Redis {
 }
 
 const COMMAND_TIMEOUT = 10_000;
-const SHORTEST_PAUSE = 50;
-const LONGEST_PAUSE = 2000;
 
 /** Maps of the newer protocol come as the older one writes them: keys and values in turn. */
 const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.MAP]: Array } };
@@ -358,9 +357,7 @@ class RedisLink implements Redis {
       log.warn({ server: this.server, problem }, "Redis cannot be used; Sluice connects again until Redis answers");
     this.#problem = problem;
     this.#options.onAway?.(problem);
-    const pause = Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** Math.min(this.#failures, 16));
-    this.#failures++;
-    this.#timer = clock.after(pause * (0.5 + random.next() / 2), () => this.#connect());
+    this.#timer = clock.after(pauseAfter(this.#failures++, random), () => this.#connect());
   }
 
   #discard(): void {

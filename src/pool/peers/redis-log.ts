@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Redis, RedisReply } from "../../base/redis/connection.ts";
-import { pauseAfter } from "./redis-pause.ts";
+import { pauseAfter } from "../../base/redis/pause.ts";
 
 /** Milliseconds for which the server holds a read of the log while there is nothing new. */
 export const BLOCK = 1000;

@@ -1,10 +1,10 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Redis, RedisArgument } from "../../base/redis/connection.ts";
+import { pauseAfter } from "../../base/redis/pause.ts";
 import { framed } from "./redis-frame.ts";
 import type { PeerKeys } from "./redis-keys.ts";
 import { type Batch, Outbox } from "./redis-outbox.ts";
-import { pauseAfter } from "./redis-pause.ts";
 import type { Part } from "./redis-state.ts";
 
 /** Milliseconds that the store keeps a load after its owner was silent. */

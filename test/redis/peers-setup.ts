@@ -18,7 +18,9 @@ export const LOG = `${PREFIX}:placed`;
 
 /** Ends a part after the test; the part that began last ends first. */
 export function ending<T>(part: T, end: (part: T) => Promise<unknown> | unknown): T {
-  onTestFinished(() => end(part));
+  onTestFinished(async () => {
+    await end(part);
+  });
   return part;
 }
 

@@ -77,11 +77,6 @@ export function parseRedisUrl(text: string): RedisAddress {
   };
 }
 
-/** `host:port` for messages, an IPv6 address in brackets. */
-export function placeText({ host, port }: Place): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
 function placeOf(text: string, place: string): Place {
   const match = /^(?:\[([\da-f:.]+)\]|([^\s:@/[\]]+))(?::(\d{1,5}))?$/i.exec(place);
   const port = Number(match?.[3] ?? DEFAULT_PORT);

@@ -1,10 +1,11 @@
 import { ErrorReply, RESP_TYPES } from "@redis/client";
 import { type Clock, expireAfter, type Timer } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
+import { hostPort } from "../inference/endpoint.ts";
 import { messageOf, type SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing.ts";
-import { parseRedisUrl, placeText, type RedisAddress, type RedisConnection } from "./address.ts";
+import { parseRedisUrl, type RedisAddress, type RedisConnection } from "./address.ts";
 import { type Client, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE, REDIS_CONNECT_TIMEOUT } from "./client.ts";
 import { pauseAfter } from "./pause.ts";
 import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
@@ -122,10 +123,10 @@ class RedisLink implements Redis {
     this.#deps = deps;
     this.#tracing = connection.enableTracing ? (deps.tracing ?? noTracing) : noTracing;
     this.#options = options;
-    const { others, sentinel, ignored } = this.#address;
+    const { host, port, others, sentinel, ignored } = this.#address;
     const cluster = options.slotOf !== undefined;
     this.#whereabouts = new Whereabouts(this.#address, cluster);
-    this.server = placeText(this.#address);
+    this.server = hostPort(host, port);
     const idle = others.length > 0 && !cluster && sentinel === undefined ? ["addr", ...ignored] : ignored;
     if (idle.length > 0)
       deps.log.warn({ options: idle }, "options in the query string of the Redis URL have no effect");

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock/clock.ts";
+import { hostPort } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
-import { type Place, placeText, type RedisAddress, type RedisConnection } from "./address.ts";
+import type { Place, RedisAddress, RedisConnection } from "./address.ts";
 import { HANDSHAKES, makeClient, REDIS_CONNECT_TIMEOUT } from "./client.ts";
 
 /** The handshake that every Sentinel knows. */
@@ -24,7 +25,7 @@ export async function primaryOf(
     try {
       return await askOne({ ...address, ...place }, tls, clock, signal);
     } catch (error) {
-      problem = `Sentinel at ${placeText(place)}: ${messageOf(error)}`;
+      problem = `Sentinel at ${hostPort(place.host, place.port)}: ${messageOf(error)}`;
     }
   }
   throw new Error(problem);

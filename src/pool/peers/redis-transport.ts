@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { type Random, uuidFrom } from "../../base/clock/random.ts";
-import { parseRedisUrl, placeText, type RedisConnection } from "../../base/redis/address.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { parseRedisUrl, type RedisConnection } from "../../base/redis/address.ts";
 import { connectRedis, type Redis, type RedisDeps, type RedisOptions } from "../../base/redis/connection.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { unframed } from "./redis-frame.ts";
@@ -74,8 +75,9 @@ export class RedisPeerTransport implements PeerTransport {
     this.#settings = settings;
     this.#deps = deps;
     this.#keys = peerKeys(settings.name, uuidFrom(deps.random));
+    const { host, port } = parseRedisUrl(settings.redis.url);
     this.#state = new RedisState({
-      ...{ clock: deps.clock, log: deps.log, server: placeText(parseRedisUrl(settings.redis.url)) },
+      ...{ clock: deps.clock, log: deps.log, server: hostPort(host, port) },
       changed: (up, reason) => {
         if (this.#closed) return;
         this.#receiver?.connection(up, reason);

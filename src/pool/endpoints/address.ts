@@ -1,4 +1,5 @@
 import { BlockList, isIP, isIPv4, isIPv6, SocketAddress } from "node:net";
+import { hostPort } from "../../base/inference/endpoint.ts";
 
 /** Addresses that no single server has, by their fault (envoy-data-plane 4.5, D-58). */
 const NO_SERVER: readonly { readonly kind: string; readonly list: BlockList }[] = [
@@ -35,6 +36,11 @@ export function normaliseAddress(text: string): string {
   const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
   if (!isIPv6(bare) || bare.includes("%")) return bare.toLowerCase();
   return new SocketAddress({ address: bare, family: "ipv6" }).address;
+}
+
+/** `address:port` in that spelling: endpoints are found by it, and replicas name them by it. */
+export function addressKey({ address, port }: { readonly address: string; readonly port: number }): string {
+  return hostPort(normaliseAddress(address), port);
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../../base/inference/endpoint.ts";
-import { normaliseAddress, splitHostPort } from "./address.ts";
+import { addressKey, normaliseAddress, splitHostPort } from "./address.ts";
 import { type CandidateSet, CandidatesByModel, serving } from "./candidate-sets.ts";
 import { InFlight } from "./in-flight.ts";
 import { type EndpointSpec, endpointId, type ModelLook, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
@@ -172,7 +172,7 @@ export class EndpointRegistry {
     const slot = this.#slots.take();
     const endpoint = new PoolEndpoint(spec, slot, INITIAL_INTERVAL, this.#clock.now(), this.#clock.wall());
     this.#byId.set(id, endpoint);
-    push(this.#byHostPort, keyOf(endpoint), endpoint);
+    push(this.#byHostPort, addressKey(endpoint), endpoint);
     push(this.#byAddress, normaliseAddress(endpoint.address), endpoint);
     this.#forgetLists();
     for (const listener of this.#added) listener(endpoint);
@@ -218,7 +218,7 @@ export class EndpointRegistry {
     const endpoint = this.#byId.get(id);
     if (endpoint === undefined) return false;
     this.#byId.delete(id);
-    pull(this.#byHostPort, keyOf(endpoint), endpoint);
+    pull(this.#byHostPort, addressKey(endpoint), endpoint);
     pull(this.#byAddress, normaliseAddress(endpoint.address), endpoint);
     endpoint.removed = true;
     this.inFlight.flows.forget(endpoint);
@@ -305,10 +305,6 @@ type Labels = Readonly<Record<string, string>>;
 function sameLabels(a: Labels, b: Labels): boolean {
   const names = Object.keys(a);
   return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
-}
-
-function keyOf(endpoint: PoolEndpoint): string {
-  return hostPort(normaliseAddress(endpoint.address), endpoint.port);
 }
 
 function push(index: Map<string, PoolEndpoint[]>, key: string, endpoint: PoolEndpoint): void {

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import { addressKey } from "../endpoints/address.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { PeerFacts } from "./message.ts";
-import { keyOf } from "./placed-log.ts";
 
 export interface LearntFactsParts {
   readonly clock: Clock;
@@ -32,9 +32,9 @@ export class LearntFacts {
     const capacities: PeerFacts["capacities"][number][] = [];
     for (const endpoint of registry.list()) {
       if (endpoint.state === "down" && !this.#isTold(endpoint))
-        down.push({ key: keyOf(endpoint), forMs: now - endpoint.since });
+        down.push({ key: addressKey(endpoint), forMs: now - endpoint.since });
       const { seen } = endpoint.unscraped;
-      if (seen > 0) capacities.push({ key: keyOf(endpoint), requests: seen });
+      if (seen > 0) capacities.push({ key: addressKey(endpoint), requests: seen });
     }
     return { down, capacities, bytesPerToken: bytesPerToken?.list() ?? [] };
   }

@@ -4,13 +4,14 @@ import type { Random } from "../../base/clock/random.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { SharedPrefixes } from "../../base/plugin/shared-prefixes.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import { addressKey } from "../endpoints/address.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { type ClusterMark, clusterMark, decodeLoad, encodeLoad, hashKeys } from "./codec.ts";
 import { LearntFacts } from "./learnt-facts.ts";
 import { type EndpointLoad, LEAST_INTERVAL, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
 import { PeerTable } from "./peer-table.ts";
-import { keyOf, PlacedLog } from "./placed-log.ts";
+import { PlacedLog } from "./placed-log.ts";
 import { Publisher } from "./publisher.ts";
 import type { SharedLoad } from "./shared-load.ts";
 import type { PeerReceiver, PeerTransport } from "./transport.ts";
@@ -199,14 +200,14 @@ export class Peers implements PeerReceiver {
   }
 
   #added(endpoint: PoolEndpoint): void {
-    const shared = this.table.loadAt(keyOf(endpoint));
+    const shared = this.table.loadAt(addressKey(endpoint));
     shared.endpoints.add(endpoint);
     this.#parts.registry.inFlight.addPeers(endpoint, shared);
     this.placedLog.endpointAdded(endpoint);
   }
 
   #removed(endpoint: PoolEndpoint): void {
-    const shared = this.table.loadAt(keyOf(endpoint));
+    const shared = this.table.loadAt(addressKey(endpoint));
     shared.endpoints.delete(endpoint);
     this.table.release(shared);
     this.table.dealOut();
@@ -220,7 +221,7 @@ export class Peers implements PeerReceiver {
     const loads: EndpointLoad[] = [];
     for (const endpoint of this.#parts.registry.list()) {
       const { requests, tokens } = endpoint.own;
-      if (requests > 0) loads.push({ key: keyOf(endpoint), requests, tokens });
+      if (requests > 0) loads.push({ key: addressKey(endpoint), requests, tokens });
     }
     this.#send(loads, isHeartbeat || this.#factsDue);
     this.#factsDue = false;

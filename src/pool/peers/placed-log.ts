@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PrefixChannel, SharedBlocks, SharedPrefixes } from "../../base/plugin/shared-prefixes.ts";
-import { normaliseAddress } from "../endpoints/address.ts";
+import { addressKey } from "../endpoints/address.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { type ClusterMark, decodePlaced, PlacedWriter } from "./codec.ts";
@@ -97,7 +97,7 @@ export class PlacedLog implements SharedPrefixes {
 
   /** The pool has a further endpoint: what was placed there before counts from now on. */
   endpointAdded(endpoint: PoolEndpoint): void {
-    for (const placement of this.#unplaced.take(keyOf(endpoint))) this.#place(endpoint, placement);
+    for (const placement of this.#unplaced.take(addressKey(endpoint))) this.#place(endpoint, placement);
   }
 
   #place(endpoint: Endpoint, placement: Placement): void {
@@ -113,7 +113,7 @@ export class PlacedLog implements SharedPrefixes {
     if (!this.#writer.hasRoomFor(count)) this.#flush();
     if (this.#writer.isEmpty) this.#sequence++;
     const sender = { ...this.#parts.self, sequence: this.#sequence };
-    this.#writer.add(sender, { key: keyOf(endpoint), space, blockTokens, count, low, high });
+    this.#writer.add(sender, { key: addressKey(endpoint), space, blockTokens, count, low, high });
     this.counts.sentDecisions++;
     this.counts.sentBlocks += Math.min(MAX_BLOCKS, count);
     this.#publisher.changed();
@@ -136,11 +136,6 @@ export class PlacedLog implements SharedPrefixes {
     if (this.#seen.size > MAX_SENDERS) this.#seen.delete(this.#seen.keys().next().value!);
     return true;
   }
-}
-
-/** The address of an endpoint as all replicas write it. */
-export function keyOf({ address, port, hostPort }: Endpoint): string {
-  return address.includes(":") ? `[${normaliseAddress(address)}]:${port}` : hostPort;
 }
 
 /** The mark of a space in messages: 32 bits of FNV-1a. */

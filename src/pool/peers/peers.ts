@@ -79,8 +79,6 @@ export class Peers implements PeerReceiver {
   readonly placedLog: PlacedLog;
   /** Why messages did not count, and how many. */
   readonly refused: Record<PeerRefusal, number>;
-  /** Messages and bytes of loads that were sent. */
-  readonly sent = { messages: 0, bytes: 0 };
   state: PeersState = "connecting";
   /** Why the store is away; "" = it is not. */
   reason = "";
@@ -230,8 +228,6 @@ export class Peers implements PeerReceiver {
   #send(loads: readonly EndpointLoad[], withFacts: boolean): void {
     const facts = withFacts ? this.#facts.own() : undefined;
     const message = encodeLoad(this.#cluster, { ...this.self, sequence: ++this.#sequence, loads, facts });
-    this.sent.messages++;
-    this.sent.bytes += message.length;
     this.#sentAt = this.#parts.clock.now();
     this.#parts.transport.publishLoad(message);
   }

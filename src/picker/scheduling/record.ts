@@ -129,7 +129,7 @@ export class CompactRecord implements DecisionRecord {
   }
 
   get top(): readonly RecordedCandidate[] {
-    const fixed = this.#sharesLoad ? FIXED + OF_PEERS : FIXED;
+    const fixed = fixedOf(this.#sharesLoad);
     const stride = fixed + this.scorers.length;
     const numbers = this.#numbers.read(this.#from, this.#count);
     if (numbers === undefined) return [];
@@ -192,7 +192,7 @@ function addNumbers(
   now: number,
   sharesLoad: boolean,
 ): void {
-  numbers.reserve(listed.length * (FIXED + OF_PEERS + scores.length));
+  numbers.reserve(listed.length * (fixedOf(sharesLoad) + scores.length));
   for (let place = 0; place < listed.length; place++) {
     const i = order[place]!;
     const endpoint = listed[place]!;
@@ -212,6 +212,11 @@ function addNumbers(
     }
     for (let s = 0; s < scores.length; s++) numbers.push(scores[s]![i]!);
   }
+}
+
+/** Numbers per candidate before its scores. */
+function fixedOf(sharesLoad: boolean): number {
+  return sharesLoad ? FIXED + OF_PEERS : FIXED;
 }
 
 function peersIn(numbers: readonly number[], at: number): RecordedCandidate["peers"] {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { FakeStore } from "../../../test/support/fake-store.ts";
+import { FakeRedis } from "../../../test/support/peers/fake-redis.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -45,13 +45,13 @@ class Told implements PeerReceiver {
 
 describe("RedisPeerTransport", () => {
   let clock: VirtualClock;
-  let store: FakeStore;
+  let store: FakeRedis;
   let lines: { level: string; fields: LogFields }[];
   let open: RedisPeerTransport[];
 
   beforeEach(() => {
     clock = new VirtualClock();
-    store = new FakeStore(clock);
+    store = new FakeRedis(clock);
     lines = [];
     open = [];
   });

@@ -1,6 +1,6 @@
-import type { Clock } from "../../src/base/clock/clock.ts";
-import type { Redis, RedisArgument, RedisOptions, RedisReply } from "../../src/base/redis/connection.ts";
-import { unavailable } from "../../src/base/redis/reply-error.ts";
+import type { Clock } from "../../../src/base/clock/clock.ts";
+import type { Redis, RedisArgument, RedisOptions, RedisReply } from "../../../src/base/redis/connection.ts";
+import { unavailable } from "../../../src/base/redis/reply-error.ts";
 
 /** One command of a client, in lower detail. */
 interface Asked {
@@ -9,7 +9,7 @@ interface Asked {
 }
 
 /** A Redis in memory, with what replicas use of it, for one clock. Answers come in a later microtask. */
-export class FakeStore {
+export class FakeRedis {
   readonly links: FakeLink[] = [];
   readonly asked: Asked[] = [];
   readonly values = new Map<string, { readonly bytes: Buffer; readonly until: number }>();
@@ -158,14 +158,14 @@ class FakeLink implements Redis {
   readonly server = "fake:6379";
   readonly announces = false;
   ready = false;
-  readonly #store: FakeStore;
+  readonly #store: FakeRedis;
   readonly #options: RedisOptions;
   readonly #channels = new Map<string, (bytes: Buffer) => void>();
   #closed = false;
   #sleepers: (() => void)[] = [];
   #problem = "not connected yet";
 
-  constructor(store: FakeStore, options: RedisOptions) {
+  constructor(store: FakeRedis, options: RedisOptions) {
     this.#store = store;
     this.#options = options;
   }

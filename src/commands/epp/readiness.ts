@@ -12,7 +12,7 @@ export class Readiness {
   readonly #log: Logger;
   readonly #peers: Pick<PeersReadiness, "unready"> | undefined;
   #loggedMisfit: string | undefined;
-  #loggedPlugin: string | undefined;
+  #loggedLacking: string | undefined;
 
   /**
    * @param process what the process knows of itself, at any time
@@ -34,18 +34,18 @@ export class Readiness {
 
   /** The state for health probes. Logs each change of a parser or a plugin once (api-resources 3.6, R-35). */
   state(): ProbeState {
-    const [misfit, plugin] = [this.#misfit(), this.#core.unready ?? this.#peers?.unready()];
+    const [misfit, lacking] = [this.#misfit(), this.#lacking()];
     if (misfit !== this.#loggedMisfit && misfit !== undefined) this.#log.error({}, `not ready: ${misfit}`);
-    if (plugin !== this.#loggedPlugin) {
+    if (lacking !== this.#loggedLacking) {
       const all = this.#peers === undefined ? "all plugins are ready" : "all plugins and peers are ready";
-      this.#log.info({}, plugin === undefined ? all : `not ready: ${plugin}`);
+      this.#log.info({}, lacking === undefined ? all : `not ready: ${lacking}`);
     }
     this.#loggedMisfit = misfit;
-    this.#loggedPlugin = plugin;
+    this.#loggedLacking = lacking;
     return {
       synced: this.#process.started && this.#pool.synced() && misfit === undefined,
       draining: this.#process.draining,
-      pluginsReady: plugin === undefined,
+      pluginsReady: lacking === undefined,
       leader: this.#peers === undefined ? this.#pool.leader() : undefined,
     };
   }
@@ -56,7 +56,12 @@ export class Readiness {
     if (probeStatus("readiness", state) === SERVING_STATUS.serving) return undefined;
     if (state.draining) return "the process is about to end";
     if (!state.synced) return this.#misfit() ?? "no InferencePool is known";
-    return state.pluginsReady ? "another replica leads" : (this.#core.unready ?? this.#peers?.unready());
+    return state.pluginsReady ? "another replica leads" : this.#lacking();
+  }
+
+  /** What a plugin or the peers still lack; undefined when they lack nothing. */
+  #lacking(): string | undefined {
+    return this.#core.unready ?? this.#peers?.unready();
   }
 
   /** Why the parser does not suit the servers of the pool; undefined when it does. */

@@ -187,7 +187,7 @@ function prompts(answer: unknown): readonly unknown[] {
   return answer.length === 2 && Array.isArray(answer[0]) && Array.isArray(answer[1]) ? answer[1] : answer;
 }
 
-/** @param media receives the images, films and sounds of the prompt */
+/** @param media receives the images, videos and sounds of the prompt */
 function tokenList(prompt: unknown, at: number, media: MediaSpan[]): readonly number[] {
   if (typeof prompt !== "object" || prompt === null) throw malformed("something else than a prompt");
   const { token_ids: current, prompt_token_ids: earlier } = prompt as Record<string, unknown>;

@@ -13,6 +13,7 @@ import { encode } from "@msgpack/msgpack";
 import { SeededRandom } from "../src/base/clock/random.ts";
 import { realClock } from "../src/base/clock/real.ts";
 import { TOKENIZED_PROMPT } from "../src/base/plugin/keys.ts";
+import { quantile } from "../src/base/telemetry/quantile.ts";
 import type { EventSockets, SubscriptionEvents } from "../src/picker/kv-events/sockets.ts";
 import { PrecisePrefixCache } from "../src/picker/scheduling/plugins/prefix/precise-cache.ts";
 import { precisePrefixCacheProducer } from "../src/picker/scheduling/plugins/prefix/precise-prefix-cache.ts";
@@ -108,10 +109,6 @@ async function decide(until: number, took: number[]): Promise<void> {
   }
 }
 
-function quantile(figures: readonly number[], share: number): number {
-  return figures.toSorted((a, b) => a - b)[Math.floor(share * (figures.length - 1))] ?? Number.NaN;
-}
-
 const p99: number[] = [];
 for (const rate of [0, Number(values.rate), 0, Number(values.rate)]) {
   const took: number[] = [];
@@ -119,6 +116,8 @@ for (const rate of [0, Number(values.rate), 0, Number(values.rate)]) {
   const until = realClock.now() + 1000 * Number(values.seconds);
   const flows = rate === 0 ? [] : pool.map((_, slot) => deliver(slot, rate / ENDPOINTS, until, late));
   await Promise.all([decide(until + 500, took), ...flows]);
+  took.sort((a, b) => a - b);
+  late.sort((a, b) => a - b);
   p99.push(quantile(took, 0.99));
   console.log(
     `${rate.toLocaleString("en")} events/s: ${took.length} decisions, p50 ${quantile(took, 0.5).toFixed(2)} ms, p99 ${quantile(took, 0.99).toFixed(2)} ms, worst ${quantile(took, 1).toFixed(2)} ms${rate === 0 ? "" : `; messages p99 ${quantile(late, 0.99).toFixed(1)} ms late`}`,

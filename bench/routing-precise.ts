@@ -9,7 +9,7 @@
  *   node bench/routing-precise.ts [--seeds 5] [--only PART-OF-A-NAME] [--pair default|llm-d|learning]
  *     [--trace FILE [--window 10m] [--speed 1]]
  *
- * With five seeds, exact matches are never worse in the workloads. But they are in two minutes of Mooncake's conversation trace (1.06x).
+ * With five seeds, exact matches are never worse in the workloads, but they are worse in two minutes of Mooncake's conversation trace (1.06x).
  * The 20 % hold for restarts of servers (0.63x), nearly for b2b-saas at four times the cache (0.81x), and not for documents at four
  * times the cache (1.00x). Learning holds everywhere: 0.91x with short answers and restarts.
  *

@@ -34,8 +34,8 @@ const NOT_READ: ReadonlySet<string> = new Set(["defineRequestHeaderProcessor", "
 
 /**
  * Leaves out what a replay does not need of the plugins: `create` of those that it never runs, the parameters of those that
- * give other plugins nothing, and the descriptions of plugins and parameters, which only the docs show. Types, other parameters and keys stay. The bundler then drops each class and file that nothing else
- * refers to.
+ * give other plugins nothing, and the descriptions of plugins and parameters, which only the docs show. Types, other parameters
+ * and keys stay. The bundler then drops each class and file that nothing else refers to.
  */
 const replayedPart: Plugin = {
   name: "the replayed part of plugins",

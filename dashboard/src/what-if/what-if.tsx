@@ -120,14 +120,8 @@ function TextEditor({ detail, text, setText, inForce }: TextEditorProps) {
   const picker = check?.picker ?? undefined;
   const outcome = useMemo(() => picker && outcomeOf(detail, picker.plugins, editable(picker)), [detail, picker]);
   const go = ({ line, column }: TextNote): void => {
-    const start =
-      text
-        .split("\n")
-        .slice(0, line - 1)
-        .join("\n").length +
-      (line > 1 ? 1 : 0) +
-      column -
-      1;
+    const before = text.split("\n", line - 1);
+    const start = before.reduce((sum, one) => sum + one.length + 1, column - 1);
     field.current?.focus();
     field.current?.setSelectionRange(start, start);
   };

@@ -129,6 +129,12 @@ export function requestPath(headers: HeaderList): string {
   return headers.get(":path") ?? firstHeader(headers, "x-original-path", "x-forwarded-path") ?? "/v1/completions";
 }
 
+/** The path of a request target, without its query. */
+export function withoutQuery(target: string): string {
+  const query = target.indexOf("?");
+  return query < 0 ? target : target.slice(0, query);
+}
+
 /** The blanks of RFC 9110 5.6.3 alone: `trim` also removes 0xA0, which is the last byte of many UTF-8 characters. */
 export function withoutBlanks(value: string): string {
   let start = 0;

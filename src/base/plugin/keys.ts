@@ -90,7 +90,7 @@ export interface TokenizedPrompt {
   readonly media?: readonly MediaSpan[];
 }
 
-/** The place of an image, a film or a sound among the tokens of a prompt. `tokens` holds made-up tokens there. */
+/** The place of an image, a video or a sound among the tokens of a prompt. `tokens` holds made-up tokens there. */
 export interface MediaSpan {
   /** Which prompt. */
   readonly prompt: number;

@@ -23,7 +23,7 @@ export interface TokenizerSettings {
   readonly chatTemplateKwargs: Readonly<Record<string, unknown>>;
 }
 
-/** What stands in a prompt for an image, a film or a sound: a number `count` times, and its place in the body. */
+/** What stands in a prompt for an image, a video or a sound: a number `count` times, and its place in the body. */
 export interface MediaTokens {
   readonly token: number;
   readonly count: number;

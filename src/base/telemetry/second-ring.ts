@@ -127,7 +127,7 @@ export class SecondRing {
   }
 
   counted(second: number, place: number): number {
-    return this.#keeps(second) ? this.#counts[(second % this.shape.seconds) * this.shape.counts + place]! : 0;
+    return this.#keeps(second) ? this.#counts[this.#countsOf(second) + place]! : 0;
   }
 
   /** The quantile of one second; NaN without an observation. */
@@ -151,7 +151,7 @@ export class SecondRing {
     this.#second = second;
     this.#valuesAt = this.#at(second);
     this.#bucketsAt = this.#bucketsOf(second, 0);
-    this.#countsAt = (second % this.shape.seconds) * this.shape.counts;
+    this.#countsAt = this.#countsOf(second);
   }
 
   #keeps(second: number): boolean {
@@ -166,14 +166,18 @@ export class SecondRing {
     return ((second % this.shape.seconds) * this.shape.histograms + histogram) * RING_BUCKETS;
   }
 
+  #countsOf(second: number): number {
+    return (second % this.shape.seconds) * this.shape.counts;
+  }
+
   #clear(second: number): void {
-    const { sums, seconds, histograms, counts } = this.shape;
+    const { sums, histograms, counts } = this.shape;
     const at = this.#at(second);
     this.#values.fill(0, at, at + sums);
     this.#values.fill(Number.NaN, at + sums, at + this.#width);
     const bucket = this.#bucketsOf(second, 0);
     this.#buckets.fill(0, bucket, bucket + histograms * RING_BUCKETS);
-    const count = (second % seconds) * counts;
+    const count = this.#countsOf(second);
     this.#counts.fill(0, count, count + counts);
   }
 }

@@ -1,7 +1,7 @@
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import { z } from "zod";
 import type { DemoState, PolicyOrder, ServerOrder, TrafficOrder, WaveOrder } from "../../wires/admin/feed/demo.ts";
-import type { FeedError } from "../../wires/admin/feed/feed.ts";
+import { postedJson, refused } from "../../wires/admin/page/posted-json.ts";
 
 /** The longest body in bytes. */
 const MAX_BODY = 1024;
@@ -29,33 +29,24 @@ export interface DemoControls {
 
 /** Adds the controls of a demo to its admin port. */
 export function controlRoutes(app: Hono, controls: DemoControls): void {
-  const fail = (context: Context, status: 400 | 403 | 404 | 409 | 413 | 415, error: string): Response =>
-    context.json({ error } satisfies FeedError, status);
   const post = <T>(path: string, schema: z.ZodType<T>, act: (order: T) => void | Promise<void>): void => {
     app.post(path, async (context) => {
-      // Only a page of this server can send JSON: for any other page the browser asks first, and gets no permission.
-      if (!/^application\/json\b/i.test(context.req.header("content-type") ?? ""))
-        return fail(context, 415, "send content-type: application/json");
-      const origin = context.req.header("origin");
-      if (origin !== undefined && URL.parse(origin)?.host !== context.req.header("host"))
-        return fail(context, 403, "orders come from the page of this demo only");
-      if (Number(context.req.header("content-length") ?? Number.POSITIVE_INFINITY) > MAX_BODY)
-        return fail(context, 413, `an order has a content-length of at most ${MAX_BODY} bytes`);
-      let body: unknown;
-      try {
-        body = JSON.parse(await context.req.text());
-      } catch {
-        return fail(context, 400, "the order is not JSON");
-      }
-      const order = schema.safeParse(body);
+      const posted = await postedJson(context, {
+        maxBody: MAX_BODY,
+        foreign: "orders come from the page of this demo only",
+        tooLong: `an order has a content-length of at most ${MAX_BODY} bytes`,
+        notJson: "the order is not JSON",
+      });
+      if ("refusal" in posted) return posted.refusal;
+      const order = schema.safeParse(posted.json);
       if (!order.success) {
         const { path: at, message } = order.error.issues[0]!;
-        return fail(context, 400, `${at.join(".") || "the order"}: ${message}`);
+        return refused(context, 400, `${at.join(".") || "the order"}: ${message}`);
       }
       try {
         await act(order.data);
       } catch (error) {
-        if (error instanceof OrderRefused) return fail(context, error.status, error.message);
+        if (error instanceof OrderRefused) return refused(context, error.status, error.message);
         throw error;
       }
       return context.json(await controls.state());

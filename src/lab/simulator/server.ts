@@ -12,7 +12,7 @@ import type { SimContext } from "./context.ts";
 import { SimEngine } from "./engine.ts";
 import { settingsFor } from "./faults.ts";
 import { CacheEvents } from "./kv-events/cache-events.ts";
-import { addressOf, EventPublisher } from "./kv-events/publisher.ts";
+import { addressOf, EventPublisher, isBound } from "./kv-events/publisher.ts";
 import { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import { RequestLog, type RequestRecord } from "./request-log.ts";
@@ -147,7 +147,7 @@ async function publisherOf(
 ): Promise<EventPublisher | undefined> {
   if (settings.kvEvents === "") return undefined;
   const publisher = await EventPublisher.open({
-    address: addressOf(settings.kvEvents, /\*|::/.test(settings.kvEvents) ? number : 0),
+    address: addressOf(settings.kvEvents, isBound(settings.kvEvents) ? number : 0),
     replayAddress: addressOf(settings.kvEventsReplay, number),
     topic: `kv@${hostPort(addressIn(settings), port)}@${modelNames[0]!}`,
     wall: () => clock.wall(),

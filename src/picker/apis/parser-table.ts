@@ -1,4 +1,5 @@
 import { oneLine } from "../../base/inference/errors.ts";
+import { withoutQuery } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { BodyParser, RequestParser } from "../../base/plugin/kinds.ts";
 import { DEFAULT_FAMILIES } from "./families.ts";
@@ -49,8 +50,7 @@ export class ParserTable {
    * @returns the 400 of epp-protocol 9.3 when there is none
    */
   select(path: string): ChosenParser | Rejection {
-    const query = path.indexOf("?");
-    const bare = query < 0 ? path : path.slice(0, query);
+    const bare = withoutQuery(path);
     const parser = this.#match(bare.startsWith("/") ? bare : `/${bare}`) ?? this.#fallback;
     if (parser !== undefined) return { parser, path: bare };
     return new Rejection("no_parser", oneLine(`no parser registered matching path suffix for: ${bare}`));
@@ -58,8 +58,7 @@ export class ParserTable {
 
   /** Whether a parser, apart from the fallback, claims the path. @param path value of `:path` */
   claims(path: string): boolean {
-    const query = path.indexOf("?");
-    const bare = query < 0 ? path : path.slice(0, query);
+    const bare = withoutQuery(path);
     return this.#match(bare.startsWith("/") ? bare : `/${bare}`) !== undefined;
   }
 

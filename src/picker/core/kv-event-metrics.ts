@@ -2,26 +2,15 @@ import { KV_METRICS } from "../../base/telemetry/kv-metrics.ts";
 import { type FamiliesOf, type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import { PrecisePrefixCache } from "../scheduling/plugins/prefix/precise-cache.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
+import { ShownFigures } from "./shown-figures.ts";
 
 type Families = FamiliesOf<typeof KV_METRICS>;
 
-/** What was shown so far, by name of the figure: counters get the difference. */
-class Shown {
-  readonly #figures = new Map<string, number>();
-
-  /** @returns by how much a figure has grown since the last call */
-  more(name: string, value: number): number {
-    const before = this.#figures.get(name) ?? 0;
-    this.#figures.set(name, value);
-    return value - before;
-  }
-}
-
 /** What was shown of a plugin. */
 interface ShownPlugin {
-  readonly all: Shown;
+  readonly all: ShownFigures;
   /** By publisher. */
-  readonly pods: Map<string, Shown>;
+  readonly pods: Map<string, ShownFigures>;
 }
 
 /**
@@ -69,7 +58,7 @@ export class KvEventMetrics {
 
   #count(families: Families, plugin: PrecisePrefixCache): void {
     const { counts, index, feed } = plugin;
-    const shown: ShownPlugin = this.#shown.get(plugin) ?? { all: new Shown(), pods: new Map() };
+    const shown: ShownPlugin = this.#shown.get(plugin) ?? { all: new ShownFigures(), pods: new Map() };
     this.#shown.set(plugin, shown);
     const more = (name: string, value: number): number => shown.all.more(name, value);
     families.indexAdmissionsTotal.with().inc(more("admissions", counts.admissions));
@@ -86,7 +75,7 @@ export class KvEventMetrics {
     const live = new Set<string>();
     for (const { pod, messages, reconnections, faults } of feed.states()) {
       live.add(pod);
-      const own = shown.pods.get(pod) ?? new Shown();
+      const own = shown.pods.get(pod) ?? new ShownFigures();
       shown.pods.set(pod, own);
       families.messagesReceivedTotal.with(pod).inc(own.more("messages", messages));
       families.reconnectionsTotal.with(pod).inc(own.more("reconnections", reconnections));

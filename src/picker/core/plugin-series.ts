@@ -7,6 +7,7 @@ import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { KvEventMetrics } from "./kv-event-metrics.ts";
 import { countMedia } from "./media-metrics.ts";
 import { showPrograms } from "./program-metrics.ts";
+import { ShownFigures } from "./shown-figures.ts";
 
 interface PluginSeriesOptions {
   readonly clock: Clock;
@@ -18,14 +19,11 @@ interface PluginSeriesOptions {
 
 type Lessons = ReturnType<typeof prefixIndexes>[number]["lessons"];
 
-const NO_LESSONS: Lessons = { corrections: 0, dropped: 0 };
-
 /** The series that single plugins fill: programs, media, prefix indexes and KV-cache events (scheduling 8). */
 export class PluginSeries {
   readonly #options: PluginSeriesOptions;
   readonly #kvEvents: KvEventMetrics;
-  /** What was shown of an index so far: counters get the difference. */
-  readonly #shownLessons = new WeakMap<Lessons, Lessons>();
+  readonly #shownLessons = new WeakMap<Lessons, ShownFigures>();
 
   constructor(options: PluginSeriesOptions) {
     this.#options = options;
@@ -49,10 +47,10 @@ export class PluginSeries {
     metrics.prefixIndexerSize.clear();
     for (const { name, type, size, lessons } of prefixIndexes(plan)) {
       metrics.prefixIndexerSize.with(name, type).set(size);
-      const { corrections, dropped } = this.#shownLessons.get(lessons) ?? NO_LESSONS;
-      metrics.prefixCorrectionsTotal.with(name, type).inc(lessons.corrections - corrections);
-      metrics.prefixCorrectedBlocksTotal.with(name, type).inc(lessons.dropped - dropped);
-      this.#shownLessons.set(lessons, { corrections: lessons.corrections, dropped: lessons.dropped });
+      const shown = this.#shownLessons.get(lessons) ?? new ShownFigures();
+      this.#shownLessons.set(lessons, shown);
+      metrics.prefixCorrectionsTotal.with(name, type).inc(shown.more("corrections", lessons.corrections));
+      metrics.prefixCorrectedBlocksTotal.with(name, type).inc(shown.more("dropped", lessons.dropped));
     }
     this.#kvEvents.show(plan);
   }

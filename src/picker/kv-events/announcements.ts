@@ -129,7 +129,8 @@ export class Announcements {
     const heard = this.#of(slot);
     const kind = event.kind === "" ? (heard.kinds.get(event.group) ?? "") : event.kind;
     const refused = this.#whyNotStored(event, heard, kind);
-    if (refused !== "too_many_sources" && event.group >= 0) this.#learnKind(heard, event.group, event.kind, kind);
+    // A group keeps its kind, until an event names another one.
+    if (refused !== "too_many_sources" && event.group >= 0) heard.kinds.set(event.group, labelOf(kind));
     if (refused !== undefined) {
       this.#counts.skipped("stores", labelOf(kind), refused);
       return;
@@ -163,11 +164,6 @@ export class Announcements {
     if (heard.sizes.size >= MAX_OWN_BLOCK_SIZES || (isNew && this.#blockSizes.length >= MAX_BLOCK_SIZES))
       return "too_many_block_sizes";
     return undefined;
-  }
-
-  /** A group keeps its kind, until an event names another one. */
-  #learnKind({ kinds }: Heard, group: number, named: string, kind: string): void {
-    if (named !== "" || !kinds.has(group)) kinds.set(group, labelOf(kind));
   }
 
   /** Puts the chain behind the parent of the first block. @returns whether the parent is known */

@@ -3,7 +3,7 @@ import { mediaParts } from "../scheduling/tokens/media-parts.ts";
 
 /** Tokens up to which a prompt is not searched for images: the data of one is longer. */
 const SHORT = 1024;
-/** Tokens that an image, a film or a sound reserves until the answer tells. */
+/** Tokens that an image, a video or a sound reserves until the answer tells. */
 const TOKENS_OF_MEDIA = 1024;
 
 /**

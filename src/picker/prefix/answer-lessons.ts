@@ -50,7 +50,7 @@ export interface Placed {
  * block lacks all that it used no later. A restart is the same with a later turn: nothing from before it is there.
  *
  * Old news says nothing. An answer ends long after its prompt was looked up, and in between the endpoint has got back much of what
- * it lost. To forget the rest then moves it to endpoints that have to compute it, too.
+ * it lost. If the index forgot the rest then, requests for it would go to endpoints that have to compute it, too.
  *
  * One answer may mislead: some requests do not read the cache, and chance has a part in the order of eviction. So two answers in a
  * row must say so, and an endpoint that still has blocks of that age takes the first one back. One answer makes an endpoint lose

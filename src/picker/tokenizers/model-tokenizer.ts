@@ -50,7 +50,7 @@ export class ModelTokenizer {
     this.#media = mediaTokens(files, (text) => this.#tokenizer.token_to_id(text));
   }
 
-  /** The tokens that stand for an image, a film or a sound in a prompt. */
+  /** The tokens that stand for an image, a video or a sound in a prompt. */
   get mediaTokens(): ReadonlySet<number> {
     return this.#media;
   }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
+import { type HeaderList, requestPath, withoutQuery } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import type { MediaTokens, StartTokenizers, TokenizerSettings, Tokenizers } from "../../base/plugin/tokenizers.ts";
@@ -105,7 +105,7 @@ function named(model: string): string {
 
 /** Returns the API of a request by its path; undefined = one without a tokenization. */
 function apiOf(headers: HeaderList): TokenizedApi | undefined {
-  const [path = ""] = requestPath(headers).split("?", 1);
+  const path = withoutQuery(requestPath(headers));
   if (path.endsWith("/chat/completions")) return "chat";
   if (path.endsWith("/completions")) return "completions";
   return path.endsWith("/messages") ? "messages" : undefined;

@@ -16,7 +16,7 @@ export interface Job {
   readonly path: string;
   readonly api: TokenizedApi;
   readonly body: Uint8Array<ArrayBuffer>;
-  /** What stands in the prompt for each image, film and sound, in the order of the body. */
+  /** What stands in the prompt for each image, video and sound, in the order of the body. */
   readonly media: readonly { readonly token: number; readonly count: number }[];
 }
 

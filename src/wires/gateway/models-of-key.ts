@@ -1,3 +1,4 @@
+import { withoutQuery } from "../../base/inference/headers.ts";
 import { modelNotAllowed } from "../../pool/endpoints/served-models.ts";
 import { type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
 import { plainPath, withoutLastSlash } from "../proxy/path-pattern.ts";
@@ -24,8 +25,7 @@ export const pathsOfOtherModels: OwnAnswer = ({ path }, client, caller) => {
 
 /** The model of which an answer to the path tells; undefined = of none, or of all alike. @param target path and query */
 function modelIn(target: string): string | undefined {
-  const query = target.indexOf("?");
-  const path = plainPath(query < 0 ? target : target.slice(0, query));
+  const path = plainPath(withoutQuery(target));
   // Only `--allow-path '/*'` lets such a path pass.
   if (path === undefined) return UNKNOWN;
   const plain = withoutLastSlash(path);

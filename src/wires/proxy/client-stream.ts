@@ -1,5 +1,6 @@
 import type { Caller } from "../../base/inference/caller.ts";
 import { messageOf } from "../../base/inference/errors.ts";
+import { withoutQuery } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { forAnthropic, isAnthropic } from "./api-shapes.ts";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
@@ -104,7 +105,7 @@ export abstract class ClientStream implements ClientSide, Timed {
   #recognised(head: HttpRequestHead, verdict: Verdict): void {
     if (this.gone) return;
     const { local } = this.services;
-    if (local?.claims(pathOf(head.path)) === true && !(verdict instanceof Rejection)) {
+    if (local?.claims(withoutQuery(head.path)) === true && !(verdict instanceof Rejection)) {
       this.driver = new LocalDriver(this.services, local, this, head, verdict);
       if (!head.end) this.listen();
       this.driver.start(this.expectation === "continue");
@@ -204,10 +205,4 @@ export abstract class ClientStream implements ClientSide, Timed {
       this.answer(rejectionAnswer(refusal, this.answerId(refusal)), !this.requestComplete);
     }
   }
-}
-
-/** The path of a target, without its query. */
-function pathOf(target: string): string {
-  const query = target.indexOf("?");
-  return query < 0 ? target : target.slice(0, query);
 }

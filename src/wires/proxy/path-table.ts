@@ -1,4 +1,5 @@
 import { oneLine } from "../../base/inference/errors.ts";
+import { withoutQuery } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { type BadRequest, malformed } from "./bad-request.ts";
 import { PathPattern, plainPath, withoutLastSlash } from "./path-pattern.ts";
@@ -103,8 +104,7 @@ export class PathTable {
    */
   judge(method: string, target: string): Rejection | BadRequest | undefined {
     if (this.#allowsAll) return undefined;
-    const query = target.indexOf("?");
-    const path = query < 0 ? target : target.slice(0, query);
+    const path = withoutQuery(target);
     const plain = plainPath(path);
     if (plain === undefined) {
       return malformed(

@@ -55,7 +55,7 @@ export class EventPublisher {
     const socket = new zeromq.Publisher({ linger: 0 });
     const replay = options.replayAddress === "" ? undefined : new zeromq.Router({ linger: 0 });
     try {
-      if (/\*|::/.test(options.address)) await socket.bind(options.address);
+      if (isBound(options.address)) await socket.bind(options.address);
       else socket.connect(options.address);
       await replay?.bind(options.replayAddress);
     } catch (error) {
@@ -137,6 +137,11 @@ function loaded(
       `--kv-events needs the package zeromq (npm install zeromq@6): ${messageOf(cause)}`,
     );
   }
+}
+
+/** Whether subscribers connect to an address of `PublisherOptions.address`. */
+export function isBound(address: string): boolean {
+  return /\*|::/.test(address);
 }
 
 /** Returns the address of the server with this number: its port is so much higher. An address without a port stays. */

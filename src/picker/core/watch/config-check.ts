@@ -23,6 +23,7 @@ export interface CheckedConfig {
 
 /** Stands for the file in the messages, and is cut off again. */
 const FILE = "edited";
+const NOTE = new RegExp(`\\b${FILE}:(\\d+):(\\d+): (.*)$`);
 
 /**
  * Reads a text as the process would read its configuration at a reload, with the same plugin types. Creates no plugin, loads no
@@ -42,7 +43,7 @@ export function checkConfig(core: InferenceCore, text: string): CheckedConfig {
 /** The notes of a message; one that names no place is about the first line. */
 function notesIn(message: string): TextNote[] {
   const found = message.split("\n").flatMap((line) => {
-    const parts = /\bedited:(\d+):(\d+): (.*)$/.exec(line);
+    const parts = NOTE.exec(line);
     return parts === null ? [] : [{ line: Number(parts[1]), column: Number(parts[2]), text: parts[3]! }];
   });
   return found.length > 0 ? found : [{ line: 1, column: 1, text: message }];

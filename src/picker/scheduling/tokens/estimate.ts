@@ -8,7 +8,7 @@ import { TokenBuffer } from "./token-buffer.ts";
 
 /**
  * Counts tokens without a tokenizer. Text counts by the known bytes per token of the model, and four received bytes are packed
- * into one number. An image or a film is one number, repeated as often as its estimated tokens (scheduling 3.11).
+ * into one number. An image or a video is one number, repeated as often as its estimated tokens (scheduling 3.11).
  *
  * These are the bytes that are hashed where no producer has tokenized, so a text has the same prefix either way. Only prompts
  * with images or videos need the copy. Sounds count by their size, as their bytes already do.
@@ -52,7 +52,7 @@ export class TokenEstimate {
     return { ...packed, units: packed.count, count: media + text };
   }
 
-  /** Returns what stands in the prompt for each image, film and sound, in the order of the body; a sound counts as one token. */
+  /** Returns what stands in the prompt for each image, video and sound, in the order of the body; a sound counts as one token. */
   media(request: InferenceRequest): MediaTokens[] {
     return mediaParts(request).map((part) => ({
       token: this.#placeholder(request.body, part),

@@ -1,6 +1,6 @@
 import type { ByteRange, InferenceRequest } from "../../../base/inference/request.ts";
 
-/** An image, a film or a sound in a conversation: the place in the body of its address or its data, without the quotes. */
+/** An image, a video or a sound in a conversation: the place in the body of its address or its data, without the quotes. */
 export interface MediaPart extends ByteRange {
   readonly kind: "image" | "video" | "audio";
 }

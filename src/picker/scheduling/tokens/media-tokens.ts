@@ -3,7 +3,7 @@ import type { HeaderList } from "../../../base/inference/headers.ts";
 import { startsWith } from "./media-parts.ts";
 
 /**
- * The most tokens that one image or film counts. This limit goes before its file header, the configuration and request headers.
+ * The most tokens that one image or video counts. This limit goes before its file header, the configuration and request headers.
  */
 const MAX_PART_TOKENS = 65_536;
 
@@ -57,7 +57,7 @@ export function imageTokens({ image }: EstimateParameters, size: Resolution | un
 }
 
 /**
- * Returns the tokens of each film of a request, from 1 up. The request headers `x-llm-d-video-*` with length, size and rate go
+ * Returns the tokens of each video of a request, from 1 up. The request headers `x-llm-d-video-*` with length, size and rate go
  * before the configuration.
  */
 export function videoTokens({ video }: EstimateParameters, headers: HeaderList): number {

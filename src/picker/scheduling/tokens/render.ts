@@ -1,6 +1,6 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
-import { type HeaderList, requestPath } from "../../../base/inference/headers.ts";
+import { type HeaderList, requestPath, withoutQuery } from "../../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
 import type { MediaSpan, TokenizedPrompt } from "../../../base/plugin/keys.ts";
 import { MAX_PARTS, mediaParts } from "./media-parts.ts";
@@ -131,7 +131,7 @@ function parse(text: string, url: string): unknown {
 
 /** Returns the path that renders a request of that API; undefined = none. */
 function renderPath(headers: HeaderList): string | undefined {
-  const [path = ""] = requestPath(headers).split("?", 1);
+  const path = withoutQuery(requestPath(headers));
   const api = path.endsWith("/render") ? path.slice(0, -"/render".length) : path;
   if (api.endsWith("/chat/completions")) return "/v1/chat/completions/render";
   return api.endsWith("/completions") ? "/v1/completions/render" : undefined;
@@ -187,7 +187,7 @@ function prompts(answer: unknown): readonly unknown[] {
   return answer.length === 2 && Array.isArray(answer[0]) && Array.isArray(answer[1]) ? answer[1] : answer;
 }
 
-/** @param media receives the images, films and sounds of the prompt */
+/** @param media receives the images, videos and sounds of the prompt */
 function tokenList(prompt: unknown, at: number, media: MediaSpan[]): readonly number[] {
   if (typeof prompt !== "object" || prompt === null) throw malformed("something else than a prompt");
   const { token_ids: current, prompt_token_ids: earlier } = prompt as Record<string, unknown>;

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { onPath, prometheus } from "../../scripts/test-parts.ts";
+import { onPath } from "../../scripts/part-cache.ts";
+import { prometheus } from "../../scripts/test-parts.ts";
 import { ROOT } from "../support/process.ts";
 
 // The alerts about dispatchers, evaluated by Prometheus' own tool on made-up series.

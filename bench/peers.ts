@@ -31,7 +31,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
-import { PartMissing } from "../scripts/test-parts.ts";
+import { PartMissing } from "../scripts/part-cache.ts";
 import { readTree, spent } from "./peers/cpu.ts";
 import { featuresOf, gatewayHelp } from "./peers/features.ts";
 import {

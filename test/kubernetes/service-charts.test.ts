@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
-import { onPath } from "../../scripts/test-parts.ts";
+import { onPath } from "../../scripts/part-cache.ts";
 import { ask } from "../support/client.ts";
 import { newKeys } from "../support/keys.ts";
 import { ROOT, type TestProcess } from "../support/process.ts";

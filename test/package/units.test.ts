@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { onPath } from "../../scripts/test-parts.ts";
+import { onPath } from "../../scripts/part-cache.ts";
 import { ask } from "../support/client.ts";
 import { newKeys } from "../support/keys.ts";
 import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";

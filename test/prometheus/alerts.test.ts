@@ -1,10 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { onPath, prometheus } from "../../scripts/test-parts.ts";
+import { onPath } from "../../scripts/part-cache.ts";
+import { prometheus } from "../../scripts/test-parts.ts";
 import { ROOT } from "../support/process.ts";
 
 // The alerts about dispatchers, evaluated by Prometheus' own tool on made-up series.
@@ -217,6 +218,7 @@ describe("deploy/helm/sluice-dispatch/alerts.yaml", () => {
 
   it.each(CASES)("$alert: $what", ({ alert, series, at, fires }) => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-alerts-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     // Annotations are told by the description of the rule; here only whether it fires counts.
     const plain = parse(readFileSync(RULES, "utf8")) as { groups: { rules: Record<string, unknown>[] }[] };
     for (const { rules } of plain.groups) for (const rule of rules) delete rule["annotations"];

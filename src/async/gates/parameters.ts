@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { parseDuration } from "../../base/document/duration.ts";
+import { isObject } from "../../base/document/json-object.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { GateSpec } from "../../base/plugin/gate.ts";
 import { plainNumber } from "./number-text.ts";
@@ -297,8 +298,6 @@ function gateIn(value: unknown, where = ""): GateSpec | undefined {
 /** JSON with ordered keys: equal parameters give equal text. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === "object" && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
   );
 }

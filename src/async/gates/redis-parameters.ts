@@ -7,6 +7,7 @@ import { parseRedisUrl } from "../../base/redis/address.ts";
 import { connectRedis, type Redis } from "../../base/redis/connection.ts";
 import type { RedisScript } from "../../base/redis/script.ts";
 import { booleanParameter, stringParameter } from "./parameters.ts";
+import { TLS_NAMES } from "./tls-names.ts";
 
 /** How a gate reaches its Redis server: the reference's `address`, and the settings for a password or TLS. */
 export const CONNECTION_PARAMETERS = {
@@ -78,13 +79,6 @@ export function keyName(parameters: ConnectionParameters, key: string): string {
 export function verifyConnection(parameters: ConnectionParameters): void {
   parseRedisUrl(connectionOf(parameters, null).url);
 }
-
-/** The two names of each file of TLS: that of gates, and that of transports. */
-const TLS_NAMES = {
-  ca: ["tls_ca_file", "tls_ca_cert"],
-  cert: ["tls_cert_file", "tls_cert"],
-  key: ["tls_key_file", "tls_key"],
-} as const;
 
 /** A file of TLS, and the parameter that names it. An empty path = no file. */
 interface TlsFile {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { counted, grouped, listed } from "./words.ts";
+import { counted, grouped, listed, sentence } from "./words.ts";
 
 it("groups digits by thousands, before the point alone", () => {
   expect([0, 999, 1000, 1_234_567].map((value) => grouped(value))).toEqual(["0", "999", "1,000", "1,234,567"]);
@@ -13,4 +13,8 @@ it("counts in the singular and the plural", () => {
 
 it("lists names with `and` before the last one", () => {
   expect([[], ["a"], ["a", "b"], ["a", "b", "c"]].map(listed)).toEqual(["", "a", "a and b", "a, b and c"]);
+});
+
+it("makes a sentence of a phrase", () => {
+  expect(sentence("a file of `--keys`; optional")).toBe("A file of `--keys`; optional.");
 });

@@ -16,3 +16,8 @@ export function counted(count: number, one: string, several = `${one}s`): string
 export function listed(parts: readonly string[]): string {
   return parts.length < 2 ? parts.join() : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
+
+/** A phrase as a sentence: with a capital letter and a full stop. */
+export function sentence(phrase: string): string {
+  return `${phrase.charAt(0).toUpperCase()}${phrase.slice(1)}.`;
+}

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../base/inference/errors.ts";
+import { SluiceError } from "./errors.ts";
 
 /** Whether a set of labels matches a selector. */
 export type LabelPredicate = (labels: Readonly<Record<string, string>>) => boolean;

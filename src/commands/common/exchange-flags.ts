@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { parseQuantity } from "../../base/document/quantity.ts";
+import { sentence } from "../../base/document/words.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
 import type { ExplainSettings } from "../../picker/core/core-options.ts";
@@ -90,8 +91,7 @@ function row<N extends string, T extends "quantity" | "duration">(
   value: string,
   help: string,
 ) {
-  const sentence = `${help.charAt(0).toUpperCase()}${help.slice(1)}.`;
-  return { name, type, min, max: MOST_BYTES, default: value, since: "ours", help: sentence } as const;
+  return { name, type, min, max: MOST_BYTES, default: value, since: "ours", help: sentence(help) } as const;
 }
 
 /** @throws SluiceError FLAG_VALUE */
@@ -200,8 +200,4 @@ export function withExplainOptions(command: Command): Command {
 /** @throws SluiceError FLAG_VALUE */
 export function explainSettingsFrom({ decisionHeader, fullRecordsEvery }: ExplainOptions): ExplainSettings {
   return { decisionHeader, fullRecordsEvery: wholeNumber(fullRecordsEvery, "--full-records-every", 0, MOST_EVERY) };
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { sentence } from "../../base/document/words.ts";
 import { PEERS_VARIABLE, type PeersGiven } from "../../pool/peers/peers-settings.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
@@ -14,19 +15,18 @@ const HELP = {
 /** Flags of `sluice epp` for replicas that share what they know. */
 export const PEERS_FLAGS = [
   {
-    ...row("peers", `${HELP.peers}. Empty: each replica knows its own requests alone.`),
+    ...row("peers", `${HELP.peers}. Empty: each replica knows its own requests alone`),
     takes: "URL",
     env: PEERS_VARIABLE,
   },
-  row("peers-name", `${HELP.name}. Default: NAMESPACE/POOL in Kubernetes, else \`default\`.`),
-  { ...row("peers-ca", `${HELP.ca}.`), takes: "FILE" },
-  { ...row("peers-cert", `${HELP.cert}.`), takes: "FILE" },
-  { ...row("peers-key", `${HELP.key}.`), takes: "FILE" },
+  row("peers-name", `${HELP.name}. Default: NAMESPACE/POOL in Kubernetes, else \`default\``),
+  { ...row("peers-ca", HELP.ca), takes: "FILE" },
+  { ...row("peers-cert", HELP.cert), takes: "FILE" },
+  { ...row("peers-key", HELP.key), takes: "FILE" },
 ] as const satisfies readonly FlagRow[];
 
 function row<N extends string>(name: N, help: string) {
-  const sentence = `${help.charAt(0).toUpperCase()}${help.slice(1)}`;
-  return { name, type: "string", default: "", since: "ours", help: sentence } as const;
+  return { name, type: "string", default: "", since: "ours", help: sentence(help) } as const;
 }
 
 /** What the flags of `sluice epp` say. The environment is not in it. */

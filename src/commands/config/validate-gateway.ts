@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { type Document, partOf } from "../../base/document/document.ts";
+import { isObject } from "../../base/document/json-object.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import { counted } from "../../base/document/words.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
@@ -72,8 +73,7 @@ function pickerVerdict(document: Document, folder: string, input: ConfigInput): 
   const allowExperimental =
     input.allowExperimental || valueAt(document.value, "picker.allowExperimentalPlugins") === true;
   const inline = valueAt(document.value, "picker.config");
-  if (typeof inline === "object" && inline !== null && !Array.isArray(inline))
-    return validateDocument(partOf(document, ["picker", "config"]), folder, allowExperimental);
+  if (isObject(inline)) return validateDocument(partOf(document, ["picker", "config"]), folder, allowExperimental);
   const file = valueAt(document.value, "picker.configFile");
   if (typeof file === "string" && file !== "")
     return validateConfig({ ...input, allowExperimental, file: resolve(folder, file) });

@@ -1,5 +1,6 @@
 import type { ConfigDocument, Findings } from "../../async/dispatch/config/config-document.ts";
 import type { Path } from "../../base/document/document.ts";
+import { isObject } from "../../base/document/json-object.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
@@ -21,7 +22,7 @@ const KNOWN = {
 
 /** Whether a file has the values of the reference's chart. */
 export function isChartValues(value: unknown): boolean {
-  return isMapping(value) && isMapping(value["ap"]);
+  return isObject(value) && isObject(value["ap"]);
 }
 
 /** A value of the chart, and its place there. */
@@ -36,7 +37,7 @@ interface Given {
  */
 export function chartAsDispatch(document: ConfigDocument, findings: Findings): ConfigDocument {
   const ap = (document.value as Values)["ap"] as Values;
-  const part = (name: string): Values => (isMapping(ap[name]) ? (ap[name] as Values) : {});
+  const part = (name: string): Values => (isObject(ap[name]) ? ap[name] : {});
   for (const [name, keys] of Object.entries(KNOWN)) {
     const path = name === "" ? ["ap"] : ["ap", name];
     findings.warnOfUnknown(document, path, name === "" ? ap : ap[name], keys);
@@ -134,12 +135,8 @@ function placeOf(members: Readonly<Record<string, Placed>>, [first, ...rest]: Pa
   return placed.members === undefined ? [...placed.at, ...rest] : placeOf(placed.members, rest, placed.at);
 }
 
-/** Helm counts 0, false, and empty texts, lists and mappings as absent. */
+/** As for Helm, empty texts, lists and mappings are absent. 0 and false are not: a port or a switch may have them. */
 function isGiven(value: unknown): boolean {
   if (typeof value === "object" && value !== null) return Object.keys(value).length > 0;
   return value !== undefined && value !== null && value !== "";
-}
-
-function isMapping(value: unknown): value is Values {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

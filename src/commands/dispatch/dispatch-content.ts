@@ -1,6 +1,7 @@
 import type { ConfigDocument, Findings } from "../../async/dispatch/config/config-document.ts";
 import type { TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import type { Path } from "../../base/document/document.ts";
+import { isObject } from "../../base/document/json-object.ts";
 import { chartAsDispatch, isChartValues } from "./chart-values.ts";
 import { FILE_FLAGS } from "./dispatch-settings.ts";
 
@@ -23,15 +24,14 @@ const SECTIONS = ["transport-config", "pool-config", "request-merge-policy-confi
 /** What the content of a file is; undefined = nothing that `sluice dispatch` reads. */
 export function dispatchContentOf(value: unknown): DispatchContent | undefined {
   if (Array.isArray(value)) return listContentOf(value);
-  if (typeof value !== "object" || value === null) return undefined;
+  if (!isObject(value)) return undefined;
   if (isChartValues(value)) return "chart";
   const keys = Object.keys(value);
   const has = (...names: readonly string[]): boolean => names.some((name) => keys.includes(name));
   if (has("transport", ...SECTIONS, ...SECTIONS.map((name) => `${name}-file`))) return "dispatch";
   if (has("requestTransforms")) return "transforms";
-  const entries = (value as { queues?: unknown; topics?: unknown }).queues ?? (value as { topics?: unknown }).topics;
-  if (Array.isArray(entries)) return "transport";
-  const { type } = value as { type?: unknown };
+  const { queues, topics, type } = value;
+  if (Array.isArray(queues ?? topics)) return "transport";
   if (type === "random-robin" || type === "tier-priority") return "merge";
   return keys.length > 0 && keys.every((key) => FILE_FLAGS.some(({ name }) => name === key)) ? "dispatch" : undefined;
 }

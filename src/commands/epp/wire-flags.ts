@@ -1,3 +1,4 @@
+import { sentence } from "../../base/document/words.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import { LEARN_HELP } from "../common/exchange-flags.ts";
@@ -153,7 +154,7 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "true",
     since: "ours",
-    help: `${LEARN_HELP.charAt(0).toUpperCase()}${LEARN_HELP.slice(1)}.`,
+    help: sentence(LEARN_HELP),
   },
   {
     name: "parity",

@@ -1,6 +1,7 @@
 import { dirname, resolve } from "node:path";
 import type { z } from "zod";
 import { type Document, formatPath, formatPosition, type Path } from "../../../base/document/document.ts";
+import { isObject } from "../../../base/document/json-object.ts";
 import { didYouMean } from "../../../base/document/nearest.ts";
 import { parseDocument } from "../../../base/document/parse.ts";
 import { readDocument } from "../../../base/document/read.ts";
@@ -83,7 +84,7 @@ export class Findings {
     known: readonly string[],
     because: Readonly<Record<string, string>> = {},
   ): void {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+    if (!isObject(value)) return;
     for (const key of Object.keys(value)) {
       if (known.includes(key)) continue;
       const special = Object.hasOwn(because, key) ? because[key] : undefined;

@@ -2,6 +2,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { formatPosition } from "../../../base/document/document.ts";
+import { isObject } from "../../../base/document/json-object.ts";
 import { type ConfigDocument, Findings, readConfigDocument, sectionOf } from "./config-document.ts";
 import { TRANSPORTS, type TransportName } from "./transport-fields.ts";
 
@@ -80,7 +81,7 @@ export async function dispatchFileOf(
 
 /** The values of the keys that are right, where others are not. */
 function wellFormed({ value }: ConfigDocument, { shape }: z.ZodObject): Readonly<Record<string, unknown>> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
+  if (!isObject(value)) return {};
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, given]) => {
       const parsed = Object.hasOwn(shape, key) ? (shape[key] as z.ZodType).safeParse(given) : undefined;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Path } from "../../../base/document/document.ts";
+import { isObject } from "../../../base/document/json-object.ts";
 import type { GateSpec } from "../../../base/plugin/gate.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 
@@ -80,8 +81,7 @@ function parametersOf(value: unknown): Parameters | string {
       return "must be a mapping, or one as JSON text; this text is not JSON";
     }
   }
-  if (typeof parameters === "object" && parameters !== null && !Array.isArray(parameters))
-    return parameters as Parameters;
+  if (isObject(parameters)) return parameters;
   return `must be a mapping, or one as JSON text, got ${Array.isArray(parameters) ? "a list" : `a ${typeof parameters}`}`;
 }
 

@@ -5,6 +5,7 @@ import { messageOf } from "../../../base/inference/errors.ts";
 import type { RedisConnection } from "../../../base/redis/address.ts";
 import { parseRedisUrl } from "../../../base/redis/address.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
+import { TLS_NAMES } from "../../gates/tls-names.ts";
 import { readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, textField } from "./fields.ts";
@@ -143,12 +144,6 @@ export interface RedisEntry {
   readonly tls_key_file: string | undefined;
 }
 
-/** The two names of each file. */
-const TLS_FIELDS = {
-  ca: ["tls_ca_cert", "tls_ca_file"],
-  cert: ["tls_cert", "tls_cert_file"],
-  key: ["tls_key", "tls_key_file"],
-} as const;
 const TLS_FILES = ["ca", "cert", "key"] as const;
 
 /** Stands for the REDIS_URL of a start, where a check of a file does not know it. */
@@ -164,12 +159,12 @@ export async function redisConnectionOf(
   const url = entry.url ?? (fallback === AT_START ? undefined : fallback || undefined);
   const secure = url === undefined || checkUrl(url, entry.url === undefined, document, findings);
   const fieldOf = (which: (typeof TLS_FILES)[number]) => {
-    const [usual, other] = TLS_FIELDS[which];
+    const [other, usual] = TLS_NAMES[which];
     return entry[usual] === undefined && entry[other] !== undefined ? other : usual;
   };
   const paths: TlsPaths = { ca: entry[fieldOf("ca")], cert: entry[fieldOf("cert")], key: entry[fieldOf("key")] };
   for (const which of TLS_FILES) {
-    const [usual, other] = TLS_FIELDS[which];
+    const [other, usual] = TLS_NAMES[which];
     if (entry[usual] !== undefined && entry[other] !== undefined && entry[usual] !== entry[other])
       findings.refuse(document, [other], `is another name of ${usual}, and the section has both; keep one`);
     if (paths[which] !== undefined && !secure)

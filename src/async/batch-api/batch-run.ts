@@ -1,7 +1,6 @@
 import { type Clock, delay } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import type { ResultMessage } from "../brokers/messages/message.ts";
-import { parseResult } from "../brokers/messages/result.ts";
+import { readResult } from "../brokers/messages/result.ts";
 import type { Producer, ResultInbox } from "../brokers/queue-client.ts";
 import type { SqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import { type AnswerFiles, type LineAnswer, lineOfRequest, requestId } from "./answer-files.ts";
@@ -278,14 +277,5 @@ export class BatchRun {
     if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE")
       throw error instanceof SluiceError ? error : new SluiceError("BATCH_STORE", messageOf(error), { cause: error });
     await delay(this.#options.clock, AWAY, signal);
-  }
-}
-
-function readResult(text: string): ResultMessage | undefined {
-  try {
-    return parseResult(text);
-  } catch (error) {
-    if (error instanceof SluiceError) return undefined;
-    throw error;
   }
 }

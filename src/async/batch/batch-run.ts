@@ -1,7 +1,7 @@
 import { type Clock, delay } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
-import { parseResult } from "../brokers/messages/result.ts";
+import { readResult } from "../brokers/messages/result.ts";
 import type { Producer, QueueClient, ResultInbox, SubmitRequest } from "../brokers/queue-client.ts";
 import { type BatchFiles, batchRequestId, lineOf } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
@@ -263,13 +263,4 @@ interface GatheredLine {
   readonly customId: string;
   readonly url: string;
   readonly body: string;
-}
-
-function readResult(text: string): ResultMessage | undefined {
-  try {
-    return parseResult(text);
-  } catch (error) {
-    if (error instanceof SluiceError) return undefined;
-    throw error;
-  }
 }

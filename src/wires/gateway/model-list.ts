@@ -3,7 +3,7 @@ import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import { modelNotFound, type ServedModel, UNLISTED_MODEL } from "../../pool/endpoints/served-models.ts";
 import { ANTHROPIC_VERSION } from "../proxy/api-shapes.ts";
 import { jsonAnswer, type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
-import { withoutLastSlash } from "../proxy/path-pattern.ts";
+import { pathOf, withoutLastSlash } from "../proxy/path-pattern.ts";
 
 const LIST = "/v1/models";
 const ONE = `${LIST}/`;
@@ -26,9 +26,8 @@ export function modelList({ endpoints, models }: Pick<InferenceCore, "endpoints"
   };
   return ({ method, path, headers }, client, caller) => {
     if ((method !== "GET" && method !== "HEAD") || !path.startsWith(LIST) || !models.poolKnown) return undefined;
-    const query = path.indexOf("?");
     // Servers read the path with and without the last slash alike, and a caller must not see their whole list.
-    const place = withoutLastSlash(query < 0 ? path : path.slice(0, query));
+    const place = withoutLastSlash(pathOf(path));
     const mine = caller?.models;
     if (place === LIST) {
       const found = all();

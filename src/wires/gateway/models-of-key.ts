@@ -1,6 +1,6 @@
 import { modelNotAllowed } from "../../pool/endpoints/served-models.ts";
 import { type OwnAnswer, rejectionAnswer } from "../proxy/local-answer.ts";
-import { plainPath, withoutLastSlash } from "../proxy/path-pattern.ts";
+import { pathOf, plainPath, withoutLastSlash } from "../proxy/path-pattern.ts";
 
 /** The model that a path names: OpenAI's, where a name may have slashes, and Triton's. */
 const NAMED = [/^\/v1\/models\/(.+)$/, /^\/v2\/(?:repository\/)?models\/([^/]+)/];
@@ -24,8 +24,7 @@ export const pathsOfOtherModels: OwnAnswer = ({ path }, client, caller) => {
 
 /** The model of which an answer to the path tells; undefined = of none, or of all alike. @param target path and query */
 function modelIn(target: string): string | undefined {
-  const query = target.indexOf("?");
-  const path = plainPath(query < 0 ? target : target.slice(0, query));
+  const path = plainPath(pathOf(target));
   // Only `--allow-path '/*'` lets such a path pass.
   if (path === undefined) return UNKNOWN;
   const plain = withoutLastSlash(path);

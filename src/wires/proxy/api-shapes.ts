@@ -1,4 +1,5 @@
 import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
+import { pathOf } from "./path-pattern.ts";
 
 /**
  * The API whose clients read an answer of the proxy. Each client library looks for the message of an error, and for the id of the
@@ -20,8 +21,7 @@ const MESSAGES = /\/messages(?:\/[^?]*)?$/;
 
 /** The shape for a request target. */
 export function apiShapeOf(target: string): ApiShape {
-  const query = target.indexOf("?");
-  const path = query < 0 ? target : target.slice(0, query);
+  const path = pathOf(target);
   if (path.endsWith("/responses")) return "responses";
   return MESSAGES.test(path) ? "anthropic" : "openai";
 }

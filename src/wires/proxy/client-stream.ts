@@ -10,6 +10,7 @@ import { ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, rejectionAnswer, rejectionSlug, requestIdOf } from "./local-answer.ts";
 import { LocalDriver } from "./local-driver.ts";
 import type { Verdict } from "./options.ts";
+import { pathOf } from "./path-pattern.ts";
 import type { RequestDriver } from "./request-driver.ts";
 import { type HttpRequestHead, type RequestLines, readHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
@@ -204,10 +205,4 @@ export abstract class ClientStream implements ClientSide, Timed {
       this.answer(rejectionAnswer(refusal, this.answerId(refusal)), !this.requestComplete);
     }
   }
-}
-
-/** The path of a target, without its query. */
-function pathOf(target: string): string {
-  const query = target.indexOf("?");
-  return query < 0 ? target : target.slice(0, query);
 }

@@ -44,6 +44,12 @@ export function plainPath(path: string): string | undefined {
   return PLAIN.test(decoded) ? decoded : undefined;
 }
 
+/** The path of a request target, without its query. */
+export function pathOf(target: string): string {
+  const query = target.indexOf("?");
+  return query < 0 ? target : target.slice(0, query);
+}
+
 /** Removes the slash at the end: servers and parsers read the path with and without it alike. */
 export function withoutLastSlash(path: string): string {
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;

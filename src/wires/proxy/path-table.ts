@@ -1,7 +1,7 @@
 import { oneLine } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { type BadRequest, malformed } from "./bad-request.ts";
-import { PathPattern, plainPath, withoutLastSlash } from "./path-pattern.ts";
+import { PathPattern, pathOf, plainPath, withoutLastSlash } from "./path-pattern.ts";
 import { PATH_ROWS, type PathKind } from "./path-rows.ts";
 
 /** One entry of the rows. */
@@ -103,8 +103,7 @@ export class PathTable {
    */
   judge(method: string, target: string): Rejection | BadRequest | undefined {
     if (this.#allowsAll) return undefined;
-    const query = target.indexOf("?");
-    const path = query < 0 ? target : target.slice(0, query);
+    const path = pathOf(target);
     const plain = plainPath(path);
     if (plain === undefined) {
       return malformed(

@@ -2,6 +2,7 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import { BadRequest, malformed, UPGRADE_REFUSED } from "./bad-request.ts";
 import { listedIn, NOT_FORWARDED } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
+import { pathOf } from "./path-pattern.ts";
 
 /** The head of a request that passed all checks. */
 export interface HttpRequestHead {
@@ -190,8 +191,7 @@ export function originForm(target: string, authority: string, scheme: "http" | "
   }
   if (!TARGET.test(path))
     return malformed("the request target holds a character that a URL may not hold; percent-encode the character");
-  const query = path.indexOf("?");
-  if (AMBIGUOUS.test(query < 0 ? path : path.slice(0, query))) {
+  if (AMBIGUOUS.test(pathOf(path))) {
     return malformed("the path holds a dot segment, a backslash or an encoded separator; send the resolved path");
   }
   return path;

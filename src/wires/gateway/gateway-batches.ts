@@ -16,7 +16,7 @@ import { EVERYBODY } from "../batch-api/services.ts";
 import type { LocalService } from "../proxy/local-service.ts";
 import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
-import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
+import type { LogSettings } from "./gateway-options.ts";
 
 /** Milliseconds between two figures of the saturation. */
 const TELL = 100;
@@ -34,15 +34,6 @@ export interface GatewayBatchesParts {
   saturation(): number;
   readonly clock: Clock;
   readonly log: Logger;
-}
-
-/** The Batch API, where the settings name its folder. @throws SluiceError BATCH_STORE, BATCH_SERVED */
-export function openBatches(
-  { batch, logging = { level: "info", encoder: undefined } }: GatewayOptions & Partial<LogSettings>,
-  parts: Pick<GatewayBatchesParts, "saturation" | "clock" | "log">,
-): GatewayBatches | undefined {
-  if (batch?.folder === undefined) return undefined;
-  return new GatewayBatches({ ...parts, settings: batch, folder: batch.folder, logging });
 }
 
 /**

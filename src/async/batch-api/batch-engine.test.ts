@@ -2,22 +2,12 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
-import { afterEach, describe, expect, it } from "vitest";
-import { EngineRig, inputLine, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
+import { describe, expect, it } from "vitest";
+import { EngineRig, engineRigs, inputLine, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { laneQueue } from "./batch-task.ts";
 
-const made: EngineRig[] = [];
-
-function rig(...options: ConstructorParameters<typeof EngineRig>): EngineRig {
-  const one = new EngineRig(...options);
-  made.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of made.splice(0)) one.remove();
-});
+const rig = engineRigs();
 
 describe("BatchEngine", () => {
   it("takes a batch from its input to one answer for each line, with counts and tokens", async () => {

@@ -12,7 +12,7 @@ const AGAIN = 5000;
 /** A batch that is worked on. */
 interface Running {
   readonly task: BatchTask;
-  ended: Promise<void>;
+  readonly ended: Promise<void>;
 }
 
 /**
@@ -76,9 +76,7 @@ export class BatchEngine {
       signal: this.#stopping.signal,
     };
     const task = new BatchTask(id, parts);
-    const running: Running = { task, ended: Promise.resolve() };
-    this.#running.set(id, running);
-    running.ended = this.#work(id, task);
+    this.#running.set(id, { task, ended: this.#work(id, task) });
   }
 
   /** Works on a batch until it has ended, or the engine stops. */

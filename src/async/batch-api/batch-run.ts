@@ -1,7 +1,7 @@
 import { type Clock, delay } from "../../base/clock/clock.ts";
-import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import type { ResultMessage } from "../brokers/messages/message.ts";
-import { parseResult } from "../brokers/messages/result.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { Patience } from "../batch/patience.ts";
+import { readResult } from "../brokers/messages/result.ts";
 import type { Producer, ResultInbox } from "../brokers/queue-client.ts";
 import type { SqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import { type AnswerFiles, type LineAnswer, lineOfRequest, requestId } from "./answer-files.ts";
@@ -18,8 +18,6 @@ const AHEAD = 2000;
 /** Milliseconds between two polls of an empty result queue. */
 const SHORTEST_PAUSE = 10;
 const LONGEST_PAUSE = 500;
-/** Milliseconds until a queue that is away is asked again. */
-const AWAY = 1000;
 
 export interface BatchRunOptions {
   readonly batch: StoredBatch;
@@ -50,6 +48,7 @@ export interface BatchRunOptions {
 export class BatchRun {
   readonly #options: BatchRunOptions;
   readonly #inbox: ResultInbox;
+  readonly #patience: Patience;
   /** Lines without an answer that may be in the queue, with their custom ids: at most the window, and what a note ran ahead. */
   readonly #underWay = new Map<number, string>();
   /** Lines up to this one may have been submitted, by this process or an earlier one. */
@@ -59,6 +58,7 @@ export class BatchRun {
   constructor(options: BatchRunOptions) {
     this.#options = options;
     this.#inbox = options.client.inbox(options.resultQueueName);
+    this.#patience = new Patience(options.clock);
     this.#noted = options.batch.submitted;
     this.#cancelled = options.batch.status === "cancelling";
   }
@@ -140,7 +140,7 @@ export class BatchRun {
     for (let at = 0; at < lines.length; at += STEP) {
       const some = lines.slice(at, at + STEP);
       const ids = some.map((line) => requestId(batch.id, line));
-      const there = await this.#patiently(signal, () => client.outstanding(ids));
+      const there = await this.#patience.until(signal, () => client.outstanding(ids));
       for (const [index, line] of some.entries()) if (there[index] !== true) missing.add(line);
     }
     // A request that ended before that question has its result in the queue by now.
@@ -193,7 +193,7 @@ export class BatchRun {
       );
       return true;
     } catch (error) {
-      await this.#bear(error, signal);
+      await this.#patience.bear(error, signal);
       return false;
     }
   }
@@ -204,7 +204,9 @@ export class BatchRun {
     const lines = [...this.#underWay.keys()];
     for (let at = 0; at < lines.length; at += STEP) {
       const some = lines.slice(at, at + STEP);
-      const gone = await this.#patiently(signal, () => client.withdraw(some.map((line) => requestId(batch.id, line))));
+      const gone = await this.#patience.until(signal, () =>
+        client.withdraw(some.map((line) => requestId(batch.id, line))),
+      );
       const left = some.filter((_, index) => gone[index] === true);
       answers.append(left.map((line) => ({ line, customId: this.#underWay.get(line)!, outcome: "cancelled" })));
       for (const line of left) this.#underWay.delete(line);
@@ -215,7 +217,7 @@ export class BatchRun {
   /** Takes the results that are in the result queue. @returns their number */
   async #collect(signal: AbortSignal): Promise<number> {
     const { answers, batch } = this.#options;
-    const texts = await this.#patiently(signal, () => this.#inbox.read(TAKEN));
+    const texts = await this.#patience.until(signal, () => this.#inbox.read(TAKEN));
     if (texts.length === 0) return 0;
     const found: LineAnswer[] = [];
     for (const text of texts) {
@@ -227,7 +229,7 @@ export class BatchRun {
     }
     answers.append(found);
     for (const { line } of found) this.#underWay.delete(line);
-    await this.#patiently(signal, () => this.#inbox.remove());
+    await this.#patience.until(signal, () => this.#inbox.remove());
     return texts.length;
   }
 
@@ -259,33 +261,5 @@ export class BatchRun {
 
   #breathe(): Promise<void> {
     return new Promise((resolve) => this.#options.clock.soon(resolve));
-  }
-
-  /** Repeats `work` until the queue is there for it. */
-  async #patiently<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    for (;;) {
-      signal.throwIfAborted();
-      try {
-        return await work();
-      } catch (error) {
-        await this.#bear(error, signal);
-      }
-    }
-  }
-
-  /** Waits when the queue is away. @throws every other error */
-  async #bear(error: unknown, signal: AbortSignal): Promise<void> {
-    if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE")
-      throw error instanceof SluiceError ? error : new SluiceError("BATCH_STORE", messageOf(error), { cause: error });
-    await delay(this.#options.clock, AWAY, signal);
-  }
-}
-
-function readResult(text: string): ResultMessage | undefined {
-  try {
-    return parseResult(text);
-  } catch (error) {
-    if (error instanceof SluiceError) return undefined;
-    throw error;
   }
 }

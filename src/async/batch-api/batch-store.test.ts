@@ -1,23 +1,13 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, describe, expect, it } from "vitest";
-import { EngineRig, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
+import { describe, expect, it } from "vitest";
+import { engineRigs, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
 import { NEXT_STATUS, STATUSES } from "./batch-status.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
 
-const made: EngineRig[] = [];
-
-function rig(...options: ConstructorParameters<typeof EngineRig>): EngineRig {
-  const one = new EngineRig(...options);
-  made.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of made.splice(0)) one.remove();
-});
+const rig = engineRigs();
 
 const ALL = { after: undefined, limit: 100, order: "desc" } as const;
 
@@ -73,19 +63,17 @@ describe("the store of files and batches", () => {
   });
 
   it("moves a batch as the table of statuses says, and in no other way", () => {
+    const r = rig({ limits: { callerBatches: STATUSES.length ** 2 } });
+    const db = new DatabaseSync(r.folder.database);
     for (const from of STATUSES)
       for (const to of STATUSES) {
-        const r = rig();
         const id = r.batch("x");
-        const db = new DatabaseSync(r.folder.database);
-        db.prepare("UPDATE batches SET status = ?").run(from);
-        db.close();
+        db.prepare("UPDATE batches SET status = ? WHERE id = ?").run(from, id);
         const allowed = NEXT_STATUS[from].includes(to);
         expect(r.store.batches.move(id, to, 7), `${from} to ${to}`).toBe(allowed);
         expect(r.get(id)).toMatchObject({ status: allowed ? to : from, reached: allowed ? { [to]: 7 } : {} });
-        r.remove();
-        made.pop();
       }
+    db.close();
   });
 
   it("keeps the input of an open batch, and removes files and batches whose time is over", () => {

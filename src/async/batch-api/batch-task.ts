@@ -4,9 +4,10 @@ import { LineRate } from "../batch/batch-progress.ts";
 import { AnswerFiles } from "./answer-files.ts";
 import { BatchRun } from "./batch-run.ts";
 import { type BatchStatus, isOpen } from "./batch-status.ts";
+import type { StatusChange } from "./batch-table.ts";
 import type { EngineOptions } from "./engine-options.ts";
 import { checkInput, type InputCheck } from "./input-check.ts";
-import type { StoredBatch } from "./records.ts";
+import type { BatchCounts, StoredBatch } from "./records.ts";
 
 /** The header with the id of the batch of a request. */
 export const BATCH_HEADER = "x-sluice-batch";
@@ -42,6 +43,8 @@ export class BatchTask {
   readonly #rate = new LineRate();
   #run: BatchRun | undefined;
   #cancelled = false;
+  /** Of all answers, once they are there; undefined = not known to this process. */
+  #counts: BatchCounts | undefined;
   #notedAt = Number.NEGATIVE_INFINITY;
 
   constructor(id: string, parts: TaskParts) {
@@ -77,7 +80,8 @@ export class BatchTask {
           await this.#validate(batch);
           break;
         case "in_progress":
-          if (await this.#answer(batch)) this.#move("finalizing");
+          this.#counts = await this.#answer(batch);
+          if (!this.#cancelled) this.#move("finalizing");
           break;
         case "cancelling":
           await this.#finish(batch, "cancelled");
@@ -118,8 +122,8 @@ export class BatchTask {
     else this.#move("in_progress", { total: lines });
   }
 
-  /** Gets the answers. @returns false: the caller cancelled meanwhile */
-  async #answer(batch: StoredBatch): Promise<boolean> {
+  /** Gets the answers, as far as the batch is not cancelled. @returns what is in the files then */
+  async #answer(batch: StoredBatch): Promise<BatchCounts> {
     const { store, client, clock, signal, window, namesBatches } = this.#parts;
     const answers = await this.#answers(batch);
     const resultQueueName = `batch-results-${batch.id}`;
@@ -140,16 +144,14 @@ export class BatchTask {
       await producer.close();
       answers.close();
     }
-    return !this.#cancelled;
+    return answers.counts;
   }
 
   /** Makes the answers files of the caller, and ends the batch. @param ending when lines have no answer */
   async #finish(batch: StoredBatch, ending: "cancelled" | "expired"): Promise<void> {
-    if (ending === "cancelled" && batch.total > 0) await this.#answer(batch);
+    if (ending === "cancelled" && batch.total > 0) this.#counts = await this.#answer(batch);
     const { store, clock, limits } = this.#parts;
-    const answers = await this.#answers(batch);
-    answers.close();
-    const { counts } = answers;
+    const counts = this.#counts ?? (await this.#written(batch));
     const now = clock.wall() / 1000;
     const files = [
       { id: batch.outputFileId, filename: `${batch.id}_output.jsonl` },
@@ -169,6 +171,13 @@ export class BatchTask {
     for (const { id, bytes } of files) if (bytes === 0) store.folder.remove(id);
   }
 
+  /** What is in the files of an earlier process. */
+  async #written(batch: StoredBatch): Promise<BatchCounts> {
+    const answers = await this.#answers(batch);
+    answers.close();
+    return answers.counts;
+  }
+
   #answers({ id, total, submitted, outputFileId, errorFileId }: StoredBatch): Promise<AnswerFiles> {
     const { folder } = this.#parts.store;
     const paths = { outputs: folder.content(outputFileId), errors: folder.content(errorFileId) };
@@ -184,7 +193,7 @@ export class BatchTask {
     store.batches.note(this.#id, counts, { underWay, rate, problem: "" });
   }
 
-  #move(to: BatchStatus, change = {}): void {
+  #move(to: BatchStatus, change: StatusChange = {}): void {
     this.#parts.store.batches.move(this.#id, to, this.#parts.clock.wall() / 1000, change);
   }
 

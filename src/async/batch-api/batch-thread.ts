@@ -16,10 +16,8 @@ const LAST_MOMENTS = 10_000;
 /** What the thread gets at its start. */
 export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
   readonly logging: Pick<LoggerOptions, "level" | "encoder">;
-  /** Undefined: no gate. The shared array holds the saturation of the gateway, and the time of the figure. */
-  readonly gate:
-    | { readonly baseline: number; readonly url?: string; readonly saturation?: SharedArrayBuffer }
-    | undefined;
+  /** The shared array holds the saturation of the gateway, and the time of the figure. */
+  readonly gate: { readonly baseline: number; readonly saturation: SharedArrayBuffer };
 }
 
 /** What the thread is told. */

@@ -25,10 +25,7 @@ try {
   tell({ kind: "failed", code: error instanceof SluiceError ? error.code : undefined, message: messageOf(error) });
 }
 
-function gateOf(given: ThreadData["gate"]): BatchGate | undefined {
-  if (given === undefined) return undefined;
-  const { baseline, url, saturation } = given;
-  if (saturation === undefined) return url === undefined ? undefined : { baseline, from: { url } };
+function gateOf({ baseline, saturation }: ThreadData["gate"]): BatchGate {
   const shared = new Float64Array(saturation);
   return { baseline, from: { saturation: () => ({ value: shared[0]!, at: shared[1]! }) } };
 }

@@ -2,9 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmS
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { isBusy } from "../brokers/sqlite/queue-file.ts";
 
-/** Primary result codes of SQLite when another process holds a lock. */
-const BUSY: ReadonlySet<number> = new Set([5, 6]);
 /** The end of the name of an upload that is not complete. */
 const PART = ".part";
 
@@ -85,8 +84,7 @@ export class BatchFolder {
       );
     } catch (cause) {
       db?.close();
-      const code = (cause as { errcode?: unknown }).errcode;
-      if (typeof code === "number" && BUSY.has(code & 0xff))
+      if (isBusy(cause))
         throw new SluiceError("BATCH_SERVED", `another process serves the batches of ${this.path}`, { cause });
       throw new SluiceError("BATCH_STORE", `${path} cannot be used: ${messageOf(cause)}`, { cause });
     }

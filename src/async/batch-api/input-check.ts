@@ -1,14 +1,10 @@
 import { isUtf8 } from "node:buffer";
-import { closeSync, openSync, readSync } from "node:fs";
-import { LineSplitter, type TextLine } from "../../base/document/line-splitter.ts";
+import type { TextLine } from "../../base/document/line-splitter.ts";
 import { IdHashes } from "./id-hashes.ts";
+import { inputLines, isBlank, MAX_LINE, withoutMark } from "./input-lines.ts";
 import { checkLine, type LineRules } from "./line-check.ts";
 import type { BatchProblem } from "./records.ts";
 
-/** Bytes of the longest line: the largest body that gateways take, and the rest of the line. */
-export const MAX_LINE = 33 * 1024 * 1024;
-/** Bytes of one stretch of work. */
-const CHUNK = 256 * 1024;
 /** The most problems that a batch tells. */
 const MOST_PROBLEMS = 100;
 
@@ -88,11 +84,6 @@ function readLine({ bytes, number }: TextLine, rules: LineRules): ReturnType<typ
   return checkLine(number === 1 ? withoutMark(text) : text, rules);
 }
 
-/** The text without a byte order mark. */
-export function withoutMark(text: string): string {
-  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
-}
-
 function unreadable(code: string, message: string): ReturnType<typeof checkLine> {
   return { customId: undefined, problem: { code, message, param: null } };
 }
@@ -106,27 +97,9 @@ async function eachLine(
   { path, breathe }: Pick<InputCheckOptions, "path" | "breathe">,
   each: (line: TextLine) => boolean,
 ): Promise<boolean> {
-  const file = openSync(path, "r");
-  try {
-    const splitter = new LineSplitter(MAX_LINE);
-    for (;;) {
-      const chunk = Buffer.allocUnsafe(CHUNK);
-      const read = readSync(file, chunk, 0, CHUNK, null);
-      const lines = read === 0 ? splitter.end() : splitter.push(chunk.subarray(0, read));
-      for (const line of lines) if (!isBlank(line) && !each(line)) return false;
-      if (read === 0) return true;
-      await breathe();
-    }
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** Whether a line has nothing but white space. */
-export function isBlank({ bytes }: TextLine): boolean {
-  if (bytes === undefined) return false;
-  for (const byte of bytes) {
-    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+  for (const lines of inputLines(path)) {
+    for (const line of lines) if (!isBlank(line) && !each(line)) return false;
+    await breathe();
   }
   return true;
 }

@@ -1,10 +1,6 @@
-import { closeSync, openSync, readSync } from "node:fs";
-import { LineSplitter } from "../../base/document/line-splitter.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../brokers/messages/json-members.ts";
-import { isBlank, MAX_LINE, withoutMark } from "./input-check.ts";
-
-const CHUNK = 256 * 1024;
+import { inputLines, isBlank, withoutMark } from "./input-lines.ts";
 
 /** A line of a checked input. */
 export interface RequestLine {
@@ -21,19 +17,8 @@ export interface RequestLine {
  * @throws SluiceError BATCH_INPUT when the file has changed since its check
  */
 export function* requestLines(path: string, wanted: (line: number) => boolean): Generator<RequestLine> {
-  const file = openSync(path, "r");
-  try {
-    const splitter = new LineSplitter(MAX_LINE);
-    for (;;) {
-      const chunk = Buffer.allocUnsafe(CHUNK);
-      const read = readSync(file, chunk, 0, CHUNK, null);
-      for (const text of read === 0 ? splitter.end() : splitter.push(chunk.subarray(0, read)))
-        if (wanted(text.number) && !isBlank(text)) yield requestOf(path, text.number, text.bytes);
-      if (read === 0) return;
-    }
-  } finally {
-    closeSync(file);
-  }
+  for (const texts of inputLines(path))
+    for (const text of texts) if (wanted(text.number) && !isBlank(text)) yield requestOf(path, text.number, text.bytes);
 }
 
 function requestOf(path: string, line: number, bytes: Buffer | undefined): RequestLine {

@@ -1,13 +1,13 @@
 import { type Clock, delay } from "../../base/clock/clock.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
-import { parseResult } from "../brokers/messages/result.ts";
+import { readResult } from "../brokers/messages/result.ts";
 import type { Producer, QueueClient, ResultInbox, SubmitRequest } from "../brokers/queue-client.ts";
 import { type BatchFiles, batchRequestId, lineOf } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
 import { answerLine, errorLine, succeeded } from "./batch-output.ts";
 import { type BatchFigures, BatchWatch } from "./batch-progress.ts";
 import { BAD, DONE, OPEN } from "./line-index.ts";
+import { Patience } from "./patience.ts";
 
 /** Most requests, and characters of their bodies, of one submission (or one request of any size). */
 const STEP = 200;
@@ -17,8 +17,6 @@ const TAKEN = 500;
 /** Milliseconds between two polls of an empty result queue. */
 const SHORTEST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
-/** Milliseconds until a broker that is away is asked again. */
-const AWAY = 1000;
 
 export interface BatchRunOptions {
   readonly client: QueueClient;
@@ -53,13 +51,14 @@ export class BatchRun {
   readonly #watch: BatchWatch;
   /** Lines that wait for an answer, with their custom ids; at most the window and the lines that earlier runs left. */
   readonly #underWay = new Map<number, string>();
+  readonly #patience: Patience;
   #next = 1;
-  #away = false;
 
   constructor(options: BatchRunOptions) {
     const { client, record, clock, notice } = options;
     this.#options = options;
     this.#inbox = client.inbox(record.resultQueueName);
+    this.#patience = new Patience(clock, notice);
     const backlog = () => client.backlog(record.queueName);
     this.#watch = new BatchWatch(record.queueName, backlog, notice, clock.now() / 1000);
   }
@@ -82,7 +81,7 @@ export class BatchRun {
         continue;
       }
       if (this.#underWay.size === 0 && this.#next > this.#options.files.input.index.count) return;
-      await this.#patiently(signal, () => this.#watch.look(now, this.#underWay.size));
+      await this.#patience.until(signal, () => this.#watch.look(now, this.#underWay.size));
       await delay(clock, pause, signal);
       pause = Math.min(LONGEST_PAUSE, 2 * pause);
     }
@@ -114,7 +113,7 @@ export class BatchRun {
     const { client, files, record } = this.#options;
     for (let left = lines; left.length > 0; ) {
       const ids = left.map(({ line }) => batchRequestId(record.batch, line));
-      const there = await this.#patiently(signal, () => client.outstanding(ids));
+      const there = await this.#patience.until(signal, () => client.outstanding(ids));
       for (const [at, { line, customId }] of left.entries()) if (there[at]) this.#underWay.set(line, customId);
       // A request that ended before that question has its result in the queue by now.
       while ((await this.#collect(signal)) > 0);
@@ -141,7 +140,7 @@ export class BatchRun {
     try {
       await producer.submitRequests(requests);
     } catch (error) {
-      await this.#bear(error, signal);
+      await this.#patience.bear(error, signal);
       return false;
     }
     for (const { line, customId } of lines) this.#underWay.set(line, customId);
@@ -152,7 +151,7 @@ export class BatchRun {
   /** Takes the results that are in the result queue. @returns their number */
   async #collect(signal: AbortSignal): Promise<number> {
     const { files, notice } = this.#options;
-    const texts = await this.#patiently(signal, () => this.#inbox.read(TAKEN));
+    const texts = await this.#patience.until(signal, () => this.#inbox.read(TAKEN));
     if (texts.length === 0) return 0;
     const answers: string[] = [];
     for (const text of texts) {
@@ -164,7 +163,7 @@ export class BatchRun {
     }
     files.output.append(answers);
     this.#count();
-    await this.#patiently(signal, () => this.#inbox.remove());
+    await this.#patience.until(signal, () => this.#inbox.remove());
     return texts.length;
   }
 
@@ -234,28 +233,6 @@ export class BatchRun {
   #count(): void {
     this.#options.figures.underWay = this.#underWay.size;
   }
-
-  /** Repeats `work` until the broker is available for it. */
-  async #patiently<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    for (;;) {
-      signal.throwIfAborted();
-      try {
-        const value = await work();
-        this.#away = false;
-        return value;
-      } catch (error) {
-        await this.#bear(error, signal);
-      }
-    }
-  }
-
-  /** Waits when the broker is away. @throws every other error */
-  async #bear(error: unknown, signal: AbortSignal): Promise<void> {
-    if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
-    if (!this.#away) this.#options.notice(`${error.message}; the batch waits until it ends`);
-    this.#away = true;
-    await delay(this.#options.clock, AWAY, signal);
-  }
 }
 
 interface GatheredLine {
@@ -263,13 +240,4 @@ interface GatheredLine {
   readonly customId: string;
   readonly url: string;
   readonly body: string;
-}
-
-function readResult(text: string): ResultMessage | undefined {
-  try {
-    return parseResult(text);
-  } catch (error) {
-    if (error instanceof SluiceError) return undefined;
-    throw error;
-  }
 }

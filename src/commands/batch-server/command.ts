@@ -10,6 +10,7 @@ import {
 } from "../common/batch-flags.ts";
 import { command, durationOf } from "../common/command.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
+import { LOG_LEVELS, oneOf } from "../gateway/log-options.ts";
 
 interface ServerFlags extends BatchFlags, KeysOptions {
   readonly dir?: string;
@@ -23,8 +24,6 @@ interface ServerFlags extends BatchFlags, KeysOptions {
   readonly debugOpen: boolean;
   readonly logLevel: string;
 }
-
-const LEVELS = ["error", "warn", "info", "debug"] as const;
 
 /** `sluice batch-server`: OpenAI's Batch API in a process of its own. */
 export function batchServerCommand(): Command {
@@ -41,11 +40,9 @@ export function batchServerCommand(): Command {
     .option("--request-timeout <duration>", "time for one attempt of a request", "10m")
     .option("--drain-timeout <duration>", "time after SIGTERM in which running requests may end", "20s")
     .option("--debug-open", "let /debug answer every client, not only loopback", false)
-    .option("--log-level <level>", `lowest level of the log lines on stderr: ${LEVELS.join(", ")}`, "info");
+    .option("--log-level <level>", `lowest level of the log lines on stderr: ${LOG_LEVELS.join(", ")}`, "info");
   return withKeysOptions(withBatchOptions(made)).action(async (flags: ServerFlags) => {
-    const level = LEVELS.find((one) => one === flags.logLevel);
-    if (level === undefined)
-      throw new SluiceError("FLAG_VALUE", `--log-level is "${flags.logLevel}"; give ${LEVELS.join(", ")}`);
+    const logLevel = oneOf(LOG_LEVELS, flags.logLevel, "--log-level");
     if (flags.dir === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
     if (flags.gateway === undefined)
       throw new SluiceError("FLAG_MISSING", "give --gateway URL, such as --gateway http://127.0.0.1:8000");
@@ -66,7 +63,7 @@ export function batchServerCommand(): Command {
       keys: await keysSettingsFrom(flags),
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
-      logLevel: level,
+      logLevel,
     });
   });
 }

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "../../wires/gateway/request-log-which.ts";
 
-const LEVELS = ["error", "warn", "info", "debug"] as const;
+export const LOG_LEVELS = ["error", "warn", "info", "debug"] as const;
 const FORMATS = ["json", "console"] as const;
 
 /** The options of `sluice gateway` for its lines. */
@@ -45,13 +45,14 @@ export function logSettingsFrom({ logLevel, logFormat, requestLog, requestLogFil
     );
   const encoder = logFormat === undefined ? undefined : oneOf(FORMATS, logFormat, "--log-format");
   return {
-    logging: { level: oneOf(LEVELS, logLevel, "--log-level"), encoder },
+    logging: { level: oneOf(LOG_LEVELS, logLevel, "--log-level"), encoder },
     jsonReadyLines: encoder === "json",
     requestLog: every === undefined ? undefined : { every, file: requestLogFile },
   } as const;
 }
 
-function oneOf<T extends string>(words: readonly T[], text: string, flag: string): T {
+/** The word that the text is. @throws SluiceError FLAG_VALUE */
+export function oneOf<T extends string>(words: readonly T[], text: string, flag: string): T {
   const found = words.find((word) => word === text);
   if (found !== undefined) return found;
   throw new SluiceError("FLAG_VALUE", `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${words.join(", ")}`);

@@ -48,6 +48,7 @@ export class GatewayBatches implements LocalService {
   readonly #answer: (request: Request, caller: BatchCaller) => Promise<Response>;
   readonly #lock: { release(): void };
   readonly #secret = randomBytes(32).toString("base64url");
+  readonly #bearer = Buffer.from(`Bearer ${this.#secret}`, "latin1");
   readonly #callers = new Map<string, Caller | Rejection>();
   readonly #shared = new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT);
   #thread: BatchThread | undefined;
@@ -155,7 +156,7 @@ export class GatewayBatches implements LocalService {
 
   #isOwn({ headers }: AccessHead): boolean {
     const given = Buffer.from(headers.get("authorization") ?? "", "latin1");
-    const wanted = Buffer.from(`Bearer ${this.#secret}`, "latin1");
+    const wanted = this.#bearer;
     return given.length === wanted.length && timingSafeEqual(given, wanted);
   }
 

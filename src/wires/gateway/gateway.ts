@@ -37,12 +37,12 @@ import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
 import { fewerRefusals, firstAnswer, outcomeOfUnopened } from "./gateway-access.ts";
-import { GatewayBatches } from "./gateway-batches.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
 import { type FollowedFile, GatewayReload, type ReadSettings } from "./gateway-reload.ts";
 import { GatewayTls } from "./gateway-tls.ts";
 import { modelList } from "./model-list.ts";
 import { pathsOfOtherModels } from "./models-of-key.ts";
+import { openBatches } from "./open-batches.ts";
 import { RequestLogSwitch } from "./request-log-switch.ts";
 
 /** What a gateway has besides its settings. */
@@ -171,7 +171,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
-    const batches = batchesOf(options, core, log);
+    const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
     if (batches !== undefined) {
       servers.push({ close: () => batches.close() });
       const plain = options.listeners.some(({ tls }) => tls === undefined);
@@ -296,19 +296,6 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await close();
     throw error;
   }
-}
-
-/** The Batch API, where the settings name its folder. @throws SluiceError BATCH_STORE, BATCH_SERVED */
-function batchesOf(
-  { batch, logging }: GatewayOptions & Partial<LogSettings>,
-  core: InferenceCore,
-  log: Logger,
-): GatewayBatches | undefined {
-  if (batch?.folder === undefined) return undefined;
-  return new GatewayBatches({
-    ...{ settings: batch, folder: batch.folder, logging: logging ?? { level: "info", encoder: undefined } },
-    ...{ saturation: () => core.saturation().value, clock: core.clock, log },
-  });
 }
 
 /** Begins to ask the endpoints which models they serve. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach } from "vitest";
 import { BatchEngine } from "../../../src/async/batch-api/batch-engine.ts";
 import { BatchStore } from "../../../src/async/batch-api/batch-store.ts";
 import { LANES } from "../../../src/async/batch-api/batch-table.ts";
@@ -202,6 +203,19 @@ export class EngineRig {
       ...{ store, client, clock, limits, window: this.#window, namesBatches: true, log: silentLogger },
     });
   }
+}
+
+/** A function that makes rigs, which are removed after each test of the file. */
+export function engineRigs(): (...options: ConstructorParameters<typeof EngineRig>) => EngineRig {
+  const made: EngineRig[] = [];
+  afterEach(() => {
+    for (const one of made.splice(0)) one.remove();
+  });
+  return (...options) => {
+    const one = new EngineRig(...options);
+    made.push(one);
+    return one;
+  };
 }
 
 /** The text of a line of an input. */

@@ -55,3 +55,13 @@ export function parseResult(text: string): ResultMessage {
     ...(value["recovered"] === true ? { recovered: true } : {}),
   };
 }
+
+/** As `parseResult`; undefined for a text that is no result. */
+export function readResult(text: string): ResultMessage | undefined {
+  try {
+    return parseResult(text);
+  } catch (error) {
+    if (error instanceof SluiceError) return undefined;
+    throw error;
+  }
+}

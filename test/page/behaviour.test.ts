@@ -244,8 +244,13 @@ describe("the page, with figures that are made up", () => {
     await page.getByRole("link", { name: "Queues" }).click();
     const batches = page.getByRole("group", { name: "Batches" }).locator("tbody tr");
     await batches.nth(1).waitFor();
-    expect(await batches.nth(0).textContent()).toMatch(/batch_7f–in progress450 of 1,000 \(50 failed\).*too late/);
+    expect(await batches.nth(0).textContent()).toMatch(
+      /batch_7f4f8efe564237a1c4d40a559d072189–in progress450 of 1,000 \(50 failed\).*too late/,
+    );
     expect(await batches.nth(1).textContent()).toContain("completed");
+    expect(await batches.nth(2).textContent()).toContain("line 17: custom_id");
+    const tooWide = `(() => { const group = document.querySelector('[aria-label="Batches"]'); return group.scrollWidth - group.clientWidth; })()`;
+    expect(await page.evaluate(tooWide)).toBe(0);
     expect(await main.textContent()).toContain("1 open, 550 lines left, 12/s");
 
     const [, bare] = await feedOf();

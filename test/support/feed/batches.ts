@@ -4,7 +4,12 @@ import type { BatchesFeed, BatchFeed } from "../../../src/wires/admin/feed/batch
 export function batchesOf(): BatchesFeed {
   const now = Math.floor(Date.now() / 1000);
   const batch: BatchFeed = {
-    ...{ id: "batch_7f", caller: "", status: "in_progress", endpoint: "/v1/chat/completions" },
+    ...{
+      id: "batch_7f4f8efe564237a1c4d40a559d072189",
+      caller: "",
+      status: "in_progress",
+      endpoint: "/v1/chat/completions",
+    },
     ...{
       createdAt: now - 60,
       expiresAt: now + 30,
@@ -27,7 +32,7 @@ export function batchesOf(): BatchesFeed {
       {
         ...{
           ...batch,
-          id: "batch_6a",
+          id: "batch_6a0d13c77b5e4f50a9b1f6a8c2d4e6f0",
           caller: "team-a",
           status: "completed",
           endedAt: now - 30,
@@ -35,6 +40,11 @@ export function batchesOf(): BatchesFeed {
           failed: 10,
         },
         ...{ underWay: 0, linesPerSecond: 0, etaSeconds: null, makesIt: null },
+      },
+      {
+        ...{ ...batch, id: "batch_5b2c9d1e8f7a46b3902d4c6e8f1a3b5c", status: "failed", endedAt: now - 90, total: 0 },
+        ...{ completed: 0, failed: 0, underWay: 0, linesPerSecond: 0, etaSeconds: null, makesIt: null },
+        ...{ inputTokens: 0, outputTokens: 0, problem: "line 17: custom_id: the value was used in line 3" },
       },
     ],
   };

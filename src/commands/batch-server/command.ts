@@ -8,9 +8,8 @@ import {
   batchPaceFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
-import { command, durationOf } from "../common/command.ts";
-import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
-import { LOG_LEVELS, oneOf } from "../gateway/log-options.ts";
+import { command, durationOf, LOG_LEVELS, oneOf } from "../common/command.ts";
+import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../common/keys-options.ts";
 
 interface ServerFlags extends BatchFlags, KeysOptions {
   readonly dir?: string;

@@ -6,8 +6,7 @@ import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import type { QueueSettings, SqliteSettings } from "../brokers/settings.ts";
-import { sqliteBroker } from "../brokers/sqlite/broker.ts";
+import type { QueueSettings } from "../brokers/settings.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { mergePolicy } from "../dispatch/merge/policy-file.ts";
 import type { ClientTls } from "../dispatch/send/client-tls.ts";
@@ -20,16 +19,16 @@ import { GateFactory } from "../gates/factory.ts";
 import type { GateState } from "./batch-store.ts";
 import { LANES } from "./batch-table.ts";
 import { laneQueue } from "./batch-task.ts";
+import { LineBroker } from "./line-broker.ts";
+import type { LineQueue } from "./line-queue.ts";
 
 const POOL = "batch";
-/** Milliseconds between claims of an idle queue, of a lease, and between two looks for leases that ran out. */
+/** Milliseconds between claims of an idle queue; and of a lease, which cannot run out here. */
 const POLL = 1000;
 const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /** How the lines of batches reach the model servers. */
 export interface BatchDispatchSettings {
-  /** Path of the queue file. */
-  readonly queue: string;
   /** Absolute, http or https: the gateway that gets the requests. */
   readonly gateway: string;
   /** The key that it asks for; undefined = none. */
@@ -65,8 +64,9 @@ export class BatchDispatch {
   readonly #dispatcher: Dispatcher;
   readonly #closers: (() => Promise<void> | void)[];
 
-  /** @throws SluiceError QUEUE_FILE_..., GATE_PARAMETERS */
+  /** @throws SluiceError GATE_PARAMETERS */
   constructor(
+    queue: LineQueue,
     settings: BatchDispatchSettings,
     deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
   ) {
@@ -84,15 +84,14 @@ export class BatchDispatch {
       allowUnknown: false,
     });
     const client = undiciClient({ totalWorkers: settings.workers, tls: settings.tls, clock });
-    const transport = transportOf(settings);
-    const broker = sqliteBroker(transport, deps);
+    const queues = queuesOf(settings);
+    const broker = new LineBroker(queue, { queues, pollInterval: POLL }, deps);
     this.#closers = [() => broker.close(), () => client.close(), () => gates.close()];
     this.#dispatcher = new Dispatcher({
-      ...{ broker, clock, random, log, metrics, client },
-      queues: transport.queues,
+      ...{ broker, clock, random, log, metrics, client, queues },
       pools: [{ id: POOL, workers: settings.workers, gate: gateSpec(settings.gate) }],
-      leases: transport.leases,
-      pollInterval: transport.pollInterval,
+      leases: LEASES,
+      pollInterval: POLL,
       batchCap: undefined,
       replicas: 1,
       requestTimeout: settings.requestTimeout,
@@ -141,19 +140,12 @@ export class BatchDispatch {
   }
 }
 
-function transportOf({ queue, gateway }: BatchDispatchSettings): SqliteSettings {
-  const queues = Array.from(
-    { length: LANES },
-    (_, lane): QueueSettings => ({
-      ...{ id: laneQueue(lane), name: laneQueue(lane), workerPoolId: POOL, inferenceObjective: "" },
-      ...{ igwBaseUrl: gateway, requestPathUrl: "/v1/chat/completions", labels: {}, gate: undefined },
-      ...{ resultQueueName: undefined, trustMessageLabels: false, allowedEndpoints: undefined, maxQueueShare: 1 },
-    }),
-  );
-  return {
-    ...{ transport: "sqlite", path: queue, queues, leases: LEASES, pollInterval: POLL, batchCap: undefined },
-    resultQueueName: "batch-results",
-  };
+function queuesOf({ gateway }: BatchDispatchSettings): readonly QueueSettings[] {
+  return Array.from({ length: LANES }, (_, lane) => ({
+    ...{ id: laneQueue(lane), name: laneQueue(lane), workerPoolId: POOL, inferenceObjective: "" },
+    ...{ igwBaseUrl: gateway, requestPathUrl: "/v1/chat/completions", labels: {}, gate: undefined },
+    ...{ resultQueueName: undefined, trustMessageLabels: false, allowedEndpoints: undefined, maxQueueShare: 1 },
+  }));
 }
 
 function gateSpec(gate: BatchGate | undefined): GateSpec | undefined {

@@ -2,17 +2,17 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import { BatchDispatch, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
+import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
 const NOTE = 1000;
 
-export interface BatchServiceOptions extends Omit<BatchDispatchSettings, "queue"> {
+export interface BatchServiceOptions extends BatchDispatchSettings {
   /** The folder of the batches, which this process has locked. */
   readonly folder: string;
   readonly limits: BatchLimits;
@@ -25,12 +25,11 @@ export class BatchService {
   readonly #store: BatchStore;
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
-  readonly #client: ReturnType<typeof sqliteQueueClient>;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
 
-  /** @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
+  /** @throws SluiceError BATCH_STORE, GATE_PARAMETERS */
   constructor(
     options: BatchServiceOptions,
     deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
@@ -38,22 +37,17 @@ export class BatchService {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
-    const folder = new BatchFolder(options.folder);
-    this.#store = new BatchStore(folder);
+    this.#store = new BatchStore(new BatchFolder(options.folder));
     this.#store.sweep();
-    this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
-    // The engine finds lost submissions, and drops results that it knows.
-    this.#client = sqliteQueueClient(folder.queue, deps, true, false);
+    const queue = new LineQueue(clock);
+    this.#dispatch = new BatchDispatch(queue, options, deps);
     const { limits, window, namesBatches } = options;
     this.#engine = new BatchEngine({
-      ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
+      ...{ store: this.#store, queue, limits, window, namesBatches, clock, log },
     });
   }
 
-  /** @throws SluiceError BROKER_UNAVAILABLE */
-  async start(): Promise<void> {
-    // This process has the folder to itself, so whoever claimed these is gone.
-    await this.#client.requeueClaims();
+  start(): void {
     this.#dispatch.start();
     this.#engine.start();
     this.#note();
@@ -69,7 +63,6 @@ export class BatchService {
     this.#noting?.cancel();
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
-    this.#client.close();
     this.#store.close();
   }
 

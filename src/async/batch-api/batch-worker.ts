@@ -15,7 +15,7 @@ const log = createLogger({ ...logging, name: "batch" });
 try {
   const deps = { clock: realClock, random: freshRandom(), log };
   const service = new BatchService({ ...options, gate: gateOf(gate) }, deps);
-  await service.start();
+  service.start();
   parentPort!.on("message", (order: ThreadOrder) => {
     if (order.kind === "wake") service.wake();
     else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));

@@ -7,18 +7,16 @@ import { isBusy } from "../brokers/sqlite/queue-file.ts";
 /** The end of the name of an upload that is not complete. */
 const PART = ".part";
 
-/** The folder of `--batch`: a database, a queue file, and the content of each file under its id. */
+/** The folder of `--batch`: a database, and the content of each file under its id. */
 export class BatchFolder {
   readonly path: string;
   readonly database: string;
-  readonly queue: string;
   readonly #files: string;
 
   /** Makes the folders. @throws SluiceError BATCH_STORE */
   constructor(path: string) {
     this.path = path;
     this.database = join(path, "batches.db");
-    this.queue = join(path, "queue.db");
     this.#files = join(path, "files");
     try {
       mkdirSync(this.#files, { recursive: true, mode: 0o700 });

@@ -47,7 +47,7 @@ export interface BatchServerOptions {
 
 /**
  * Starts the Batch API.
- * @throws SluiceError BATCH_SERVED, BATCH_STORE, QUEUE_FILE_..., LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
+ * @throws SluiceError BATCH_SERVED, BATCH_STORE, LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
  */
 async function startBatchServer(
   options: BatchServerOptions,
@@ -97,7 +97,7 @@ async function startBatchServer(
       "the Batch API",
     );
     parts.push(() => shut(server));
-    await service.start();
+    service.start();
     const at = (address: ListenAddress, bound: unknown): string => hostPort(address.host, (bound as AddressInfo).port);
     return {
       listening: [

@@ -5,8 +5,9 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "../../base/plugin/gate.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { QueueSettings } from "../brokers/settings.ts";
+import { BacklogPoller } from "../dispatch/backlog-poller.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { mergePolicy } from "../dispatch/merge/policy-file.ts";
 import type { ClientTls } from "../dispatch/send/client-tls.ts";
@@ -25,6 +26,8 @@ import type { LineQueue } from "./line-queue.ts";
 const POOL = "batch";
 /** Milliseconds between claims of an idle queue; and of a lease, which cannot run out here. */
 const POLL = 1000;
+/** Milliseconds between two looks at the backlog for the metrics. */
+const BACKLOG = 1000;
 const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /** How the lines of batches reach the model servers. */
@@ -57,23 +60,28 @@ export type Saturation = () => { readonly value: number; readonly at: number };
 const SATURATION_METRIC = "llm_d_epp_flow_control_pool_saturation";
 const OWN_SOURCE = "gateway-saturation";
 
+export interface BatchDispatchDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  /** Gets the metrics of a dispatcher, with a queue for each lane of batches. */
+  readonly registry: MetricsRegistry;
+}
+
 /** The dispatcher of the batches of one folder. */
 export class BatchDispatch {
   readonly #settings: BatchDispatchSettings;
   readonly #clock: Clock;
   readonly #dispatcher: Dispatcher;
+  readonly #backlog: BacklogPoller;
   readonly #closers: (() => Promise<void> | void)[];
 
   /** @throws SluiceError GATE_PARAMETERS */
-  constructor(
-    queue: LineQueue,
-    settings: BatchDispatchSettings,
-    deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
-  ) {
-    const { clock, random, log } = deps;
+  constructor(queue: LineQueue, settings: BatchDispatchSettings, deps: BatchDispatchDeps) {
+    const { clock, random, log, registry } = deps;
     this.#settings = settings;
     this.#clock = clock;
-    const metrics = createDispatchMetrics(new MetricsRegistry());
+    const metrics = createDispatchMetrics(registry);
     const gates = new GateFactory({
       definitions: [...VERDICT_GATES, ...METRIC_GATES],
       sources: [...METRIC_SOURCES, ...ownSources(settings.gate)],
@@ -101,10 +109,14 @@ export class BatchDispatch {
       mergePolicy: mergePolicy(undefined, random),
       gate: (spec, owner) => gates.make(spec, owner),
     });
+    this.#backlog = new BacklogPoller({
+      ...{ broker, metrics, clock, consumers: this.#dispatcher.consumers, interval: BACKLOG },
+    });
   }
 
   start(): void {
     this.#dispatcher.start();
+    this.#backlog.start();
   }
 
   /** Whether lines may go now, and why not. */
@@ -135,6 +147,7 @@ export class BatchDispatch {
 
   /** Ends requests within `drainTimeout` milliseconds; those that run longer go back into the queue. */
   async stop(drainTimeout: number): Promise<void> {
+    this.#backlog.stop();
     await this.#dispatcher.stop(drainTimeout);
     for (const close of this.#closers.splice(0)) await close();
   }

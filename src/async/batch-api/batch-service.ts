@@ -1,8 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
-import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { BatchDispatch, type BatchDispatchSettings } from "./batch-dispatch.ts";
+import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
@@ -30,10 +29,7 @@ export class BatchService {
   #noting: Timer | undefined;
 
   /** @throws SluiceError BATCH_STORE, GATE_PARAMETERS */
-  constructor(
-    options: BatchServiceOptions,
-    deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
-  ) {
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;

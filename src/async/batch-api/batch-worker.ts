@@ -3,7 +3,9 @@ import { parentPort, workerData } from "node:worker_threads";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { render } from "../../base/telemetry/exposition.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchGate } from "./batch-dispatch.ts";
 import { BatchService } from "./batch-service.ts";
 import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
@@ -13,11 +15,14 @@ const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
 const log = createLogger({ ...logging, name: "batch" });
 
 try {
-  const deps = { clock: realClock, random: freshRandom(), log };
+  const registry = new MetricsRegistry();
+  const deps = { clock: realClock, random: freshRandom(), log, registry };
   const service = new BatchService({ ...options, gate: gateOf(gate) }, deps);
   service.start();
   parentPort!.on("message", (order: ThreadOrder) => {
     if (order.kind === "wake") service.wake();
+    else if (order.kind === "metrics")
+      tell({ kind: "metrics", number: order.number, page: render(registry, order.format) });
     else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));
   });
   tell({ kind: "started" });

@@ -64,6 +64,7 @@ async function startBatchServer(
   const close = async (): Promise<void> => {
     for (const end of parts.splice(0).reverse()) await end();
   };
+  const registry = new MetricsRegistry();
   try {
     const service = new BatchService(
       {
@@ -72,7 +73,7 @@ async function startBatchServer(
         namesBatches: false,
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
-      { clock, random, log },
+      { clock, random, log, registry },
     );
     let drainTimeout = 0;
     parts.push(() => service.stop(drainTimeout));
@@ -84,7 +85,6 @@ async function startBatchServer(
     parts.push(() => access?.close());
     const onError = (error: unknown): void => log.error({ err: error }, "a request of the Batch API failed");
     const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
-    const registry = new MetricsRegistry();
     parts.push(startProcessMetrics(registry, clock));
     const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
     pages.get("/healthz", (context) => context.text("ok\n"));

@@ -7,6 +7,7 @@ import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { type ExpositionFormat, joinPages } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { BatchesFeed } from "../admin/feed/batches.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
@@ -92,6 +93,11 @@ export class GatewayBatches implements LocalService {
   /** The answer of `/debug/batches`. @throws SluiceError BATCH_STORE */
   feed(): BatchesFeed {
     return batchesFeed(this.#store, this.#parts.clock);
+  }
+
+  /** The page of metrics of the gateway, with those of the dispatcher of its batches. */
+  async withMetrics(page: string, format: ExpositionFormat): Promise<string> {
+    return joinPages(page, (await this.#thread?.metrics(format)) ?? "");
   }
 
   /**

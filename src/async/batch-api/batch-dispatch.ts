@@ -11,6 +11,7 @@ import { BacklogPoller } from "../dispatch/backlog-poller.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { mergePolicy } from "../dispatch/merge/policy-file.ts";
 import type { ClientTls } from "../dispatch/send/client-tls.ts";
+import type { InferenceClient } from "../dispatch/send/inference-client.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { GateSeries } from "../dispatch/series.ts";
 import { requestTransforms } from "../dispatch/transforms/transforms-file.ts";
@@ -66,6 +67,8 @@ export interface BatchDispatchDeps {
   readonly log: Logger;
   /** Gets the metrics of a dispatcher, with a queue for each lane of batches. */
   readonly registry: MetricsRegistry;
+  /** Sends the requests; absent = HTTP. */
+  readonly client?: InferenceClient;
 }
 
 /** The dispatcher of the batches of one folder. */
@@ -91,7 +94,7 @@ export class BatchDispatch {
       cacheTtl: 0,
       allowUnknown: false,
     });
-    const client = undiciClient({ totalWorkers: settings.workers, tls: settings.tls, clock });
+    const client = deps.client ?? undiciClient({ totalWorkers: settings.workers, tls: settings.tls, clock });
     const queues = queuesOf(settings);
     const broker = new LineBroker(queue, { queues, pollInterval: POLL }, deps);
     this.#closers = [() => broker.close(), () => client.close(), () => gates.close()];

@@ -21,8 +21,11 @@ const DEADLINES = [3000, 2000, 3000];
 const STEP = fc.oneof(
   fc.record({ kind: fc.constant("submit" as const), batch: fc.nat(2), count: fc.integer({ min: 1, max: 4 }) }),
   fc.record({ kind: fc.constant("claim" as const), count: fc.nat(5) }),
-  fc.record({ kind: fc.constantFrom("answer" as const, "back" as const, "withdraw" as const), at: fc.nat(20) }),
-  fc.record({ kind: fc.constant("park" as const), at: fc.nat(20), pause: fc.nat(30) }),
+  fc.record({
+    kind: fc.constantFrom("answer" as const, "back" as const, "park" as const, "withdraw" as const),
+    at: fc.nat(20),
+    pause: fc.nat(30),
+  }),
   fc.record({ kind: fc.constant("pass" as const), ms: fc.nat(20) }),
 );
 

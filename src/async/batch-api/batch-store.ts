@@ -1,11 +1,13 @@
 import { BatchTable } from "./batch-table.ts";
 import { BatchDatabase } from "./database.ts";
+import { type FileContents, FolderContents } from "./file-contents.ts";
 import { FileTable } from "./file-table.ts";
 import type { BatchFolder } from "./folder.ts";
 
 /** The files and batches of a folder. Each thread opens its own; SQLite keeps them apart. */
 export class BatchStore {
   readonly folder: BatchFolder;
+  readonly contents: FileContents;
   readonly files: FileTable;
   readonly batches: BatchTable;
   readonly #db: BatchDatabase;
@@ -13,6 +15,7 @@ export class BatchStore {
   /** @throws SluiceError BATCH_STORE */
   constructor(folder: BatchFolder) {
     this.folder = folder;
+    this.contents = new FolderContents(folder);
     this.#db = new BatchDatabase(folder.database);
     this.files = new FileTable(this.#db, folder);
     this.batches = new BatchTable(this.#db);

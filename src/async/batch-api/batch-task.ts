@@ -101,7 +101,7 @@ export class BatchTask {
       signal.throwIfAborted();
       if (this.#cancelled) return;
       check = await checkInput({
-        path: store.folder.content(batch.inputFileId),
+        path: await store.contents.local(batch.inputFileId, signal),
         ...{ endpoint: batch.endpoint, lines: limits.lines },
         models: batch.caller.models && new Set(batch.caller.models),
         spill: store.folder.upload(`${batch.id}.ids`),
@@ -131,7 +131,7 @@ export class BatchTask {
     try {
       this.#run = new BatchRun({
         ...{ batch, client, producer, resultQueueName, answers, window, clock },
-        inputPath: store.folder.content(batch.inputFileId),
+        inputPath: await store.contents.local(batch.inputFileId, signal),
         headers: namesBatches ? { [BATCH_HEADER]: batch.id } : flowHeaders(batch),
         advance: (line) => store.batches.advance(batch.id, line),
         onProgress: (underWay) => this.#note(answers, underWay),
@@ -152,7 +152,6 @@ export class BatchTask {
     if (ending === "cancelled" && batch.total > 0) this.#counts = await this.#answer(batch);
     const { store, clock, limits } = this.#parts;
     const counts = this.#counts ?? (await this.#written(batch));
-    const now = clock.wall() / 1000;
     const files = [
       { id: batch.outputFileId, filename: `${batch.id}_output.jsonl` },
       { id: batch.errorFileId, filename: `${batch.id}_error.jsonl` },
@@ -160,6 +159,8 @@ export class BatchTask {
     const [output, errors] = files;
     const change = { counts, hasOutput: output!.bytes > 0, hasErrors: errors!.bytes > 0 };
     const to: BatchStatus = ending === "cancelled" || counts.unanswered > 0 ? ending : "completed";
+    for (const { id, bytes } of files) if (bytes > 0) await store.contents.keep(id, store.folder.content(id));
+    const now = clock.wall() / 1000;
     const expiresAt = now + (batch.outputSeconds ?? limits.keep);
     store.batches.move(batch.id, to, now, change, () => {
       for (const { id, filename, bytes } of files)
@@ -169,6 +170,7 @@ export class BatchTask {
           });
     });
     for (const { id, bytes } of files) if (bytes === 0) store.folder.remove(id);
+    store.contents.free(batch.inputFileId);
   }
 
   /** What is in the files of an earlier process. */

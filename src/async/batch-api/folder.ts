@@ -39,9 +39,9 @@ export class BatchFolder {
     return join(this.#files, id + PART);
   }
 
-  /** Makes a complete upload, which is on the disk, the content of its file. */
-  complete(id: string): void {
-    renameSync(this.upload(id), this.content(id));
+  /** Makes a complete file of the folder, which is on the disk, the content of `id`. */
+  take(id: string, path: string): void {
+    if (path !== this.content(id)) renameSync(path, this.content(id));
     this.sync();
   }
 

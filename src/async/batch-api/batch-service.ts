@@ -3,14 +3,18 @@ import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
+import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
 import type { BatchLimits } from "./records.ts";
+import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
 const NOTE = 1000;
+/** Bytes of the longest answer of a webhook; a longer one counts by its status, too. */
+const MOST_REPLY = 16 * 1024;
 
 export interface BatchServiceOptions extends Omit<BatchDispatchSettings, "queue"> {
   /** The folder of the batches, which this process has locked. */
@@ -18,6 +22,8 @@ export interface BatchServiceOptions extends Omit<BatchDispatchSettings, "queue"
   readonly limits: BatchLimits;
   readonly window: number;
   readonly namesBatches: boolean;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
 }
 
 /** All work on the batches of a folder: the engine, and the dispatcher of its queue. */
@@ -26,6 +32,7 @@ export class BatchService {
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
   readonly #client: ReturnType<typeof sqliteQueueClient>;
+  readonly #webhook: Webhook | undefined;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
@@ -39,12 +46,16 @@ export class BatchService {
     this.#clock = clock;
     this.#log = log;
     const folder = new BatchFolder(options.folder);
-    this.#store = new BatchStore(folder);
+    this.#store = new BatchStore(folder, options.webhook !== undefined);
     this.#store.sweep();
     this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
     // The engine finds lost submissions, and drops results that it knows.
     this.#client = sqliteQueueClient(folder.queue, deps, true, false);
-    const { limits, window, namesBatches } = options;
+    const { limits, window, namesBatches, webhook } = options;
+    if (webhook !== undefined) {
+      const client = undiciClient({ totalWorkers: 1, maxResponseBytes: MOST_REPLY, clock });
+      this.#webhook = new Webhook({ ...webhook, ...deps, events: this.#store.events, client });
+    }
     this.#engine = new BatchEngine({
       ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
     });
@@ -56,6 +67,7 @@ export class BatchService {
     await this.#client.requeueClaims();
     this.#dispatch.start();
     this.#engine.start();
+    this.#webhook?.start();
     this.#note();
   }
 
@@ -69,6 +81,7 @@ export class BatchService {
     this.#noting?.cancel();
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
+    await this.#webhook?.stop();
     this.#client.close();
     this.#store.close();
   }
@@ -76,7 +89,7 @@ export class BatchService {
   #note(): void {
     this.#noting = this.#clock.after(NOTE, () => this.#note(), true);
     try {
-      this.#store.keepGate(this.#dispatch.state);
+      this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
     }

@@ -74,7 +74,12 @@ export class BatchTask {
     for (;;) {
       this.#parts.signal.throwIfAborted();
       const batch = this.#parts.store.batches.any(this.#id);
-      if (batch === undefined || !isOpen(batch.status)) return;
+      if (batch === undefined) return;
+      if (!isOpen(batch.status)) {
+        const { files, contents } = this.#parts.store;
+        if (!files.isInput(batch.inputFileId)) contents.free(batch.inputFileId);
+        return;
+      }
       switch (batch.status) {
         case "validating":
           await this.#validate(batch);
@@ -159,7 +164,6 @@ export class BatchTask {
     const [output, errors] = files;
     const change = { counts, hasOutput: output!.bytes > 0, hasErrors: errors!.bytes > 0 };
     const to: BatchStatus = ending === "cancelled" || counts.unanswered > 0 ? ending : "completed";
-    for (const { id, bytes } of files) if (bytes > 0) await store.contents.keep(id, store.folder.content(id));
     const now = clock.wall() / 1000;
     const expiresAt = now + (batch.outputSeconds ?? limits.keep);
     store.batches.move(batch.id, to, now, change, () => {
@@ -170,7 +174,6 @@ export class BatchTask {
           });
     });
     for (const { id, bytes } of files) if (bytes === 0) store.folder.remove(id);
-    store.contents.free(batch.inputFileId);
   }
 
   /** What is in the files of an earlier process. */

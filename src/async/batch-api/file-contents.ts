@@ -2,33 +2,22 @@ import { createReadStream } from "node:fs";
 import type { Readable } from "node:stream";
 import type { BatchFolder } from "./folder.ts";
 
-/** Where the content of files is kept. The database knows the files; what is here without a file counts as waste. */
+/** How the content of files is read. A new content is in the folder of the batches; from there it may move to another place. */
 export interface FileContents {
-  /**
-   * Takes over a complete file of this machine, which is on the disk, as the content of `id`. A second call for the same id
-   * replaces the content.
-   * @param path of the folder of the batches; nothing is there afterwards, or may be removed
-   * @throws SluiceError BATCH_STORE, and then the content is not kept
-   */
-  keep(id: string, path: string): Promise<void>;
-  /** A stream of the first `bytes` bytes of the content, from its start. @throws SluiceError BATCH_STORE */
+  /** A stream of the content. @param bytes of the file @throws SluiceError BATCH_STORE */
   read(id: string, bytes: number): Promise<Readable>;
   /** A path on this machine with the whole content, which stays until `free`. @throws SluiceError BATCH_STORE, or of the signal */
   local(id: string, signal: AbortSignal): Promise<string>;
-  /** No work needs the local content of `id` any more. */
+  /** A batch that read the content has ended. */
   free(id: string): void;
 }
 
-/** Contents in the folder of the batches itself. */
+/** Contents that stay in the folder of the batches. */
 export class FolderContents implements FileContents {
   readonly #folder: BatchFolder;
 
   constructor(folder: BatchFolder) {
     this.#folder = folder;
-  }
-
-  async keep(id: string, path: string): Promise<void> {
-    this.#folder.take(id, path);
   }
 
   async read(id: string, bytes: number): Promise<Readable> {

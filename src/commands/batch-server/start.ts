@@ -3,6 +3,7 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
@@ -21,6 +22,7 @@ import { listen, shut } from "../../wires/admin/listen.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
 import { batchesFeed } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
+import { showWebhook } from "../../wires/batch-api/webhook-metrics.ts";
 
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
@@ -42,6 +44,8 @@ export interface BatchServerOptions {
   readonly debugOpen: boolean;
   readonly keys: KeysSettings;
   readonly limits: BatchLimits;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -86,6 +90,7 @@ async function startBatchServer(
     const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
     const registry = new MetricsRegistry();
     parts.push(startProcessMetrics(registry, clock));
+    if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
     const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
     pages.get("/healthz", (context) => context.text("ok\n"));
     pages.get("/debug/batches", (context) => context.json(batchesFeed(store, clock)));

@@ -85,7 +85,7 @@ async function upload(
     );
     const createdAt = clock.wall() / 1000;
     const expiresAt = createdAt + lifeOf(fields, limits);
-    await store.contents.keep(id, store.folder.upload(id));
+    store.folder.complete(id);
     const file: StoredFile = { id, owner, purpose: "batch", filename, bytes, createdAt, expiresAt };
     store.files.add(file);
     return file;

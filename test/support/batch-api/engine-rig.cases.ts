@@ -6,6 +6,7 @@ import { BatchEngine } from "../../../src/async/batch-api/batch-engine.ts";
 import { BatchStore } from "../../../src/async/batch-api/batch-store.ts";
 import { LANES } from "../../../src/async/batch-api/batch-table.ts";
 import { laneQueue } from "../../../src/async/batch-api/batch-task.ts";
+import { BatchDatabase } from "../../../src/async/batch-api/database.ts";
 import { newId } from "../../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../../src/async/batch-api/folder.ts";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS, type StoredBatch } from "../../../src/async/batch-api/records.ts";
@@ -48,12 +49,16 @@ export class EngineRig {
   engine: BatchEngine;
   #broker: Broker;
   readonly #window: number;
+  readonly #notifies: boolean;
   readonly #open: { close(): unknown }[] = [];
 
-  constructor(options: { readonly window?: number; readonly limits?: Partial<BatchLimits> } = {}) {
+  constructor(
+    options: { readonly window?: number; readonly limits?: Partial<BatchLimits>; readonly notifies?: boolean } = {},
+  ) {
     this.#window = options.window ?? 7;
+    this.#notifies = options.notifies ?? false;
     this.limits = { ...DEFAULT_BATCH_LIMITS, ...options.limits };
-    this.store = this.#opened(new BatchStore(this.folder));
+    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
     this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
     this.#broker = this.#opened(this.#newBroker());
     this.engine = this.#newEngine();
@@ -63,7 +68,7 @@ export class EngineRig {
   crash(): void {
     const wall = this.clock.wall();
     this.clock = new VirtualClock(wall);
-    this.store = this.#opened(new BatchStore(this.folder));
+    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
     this.store.sweep();
     this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
     this.#broker = this.#opened(this.#newBroker());
@@ -100,6 +105,11 @@ export class EngineRig {
 
   get(id: string): StoredBatch {
     return this.store.batches.any(id)!;
+  }
+
+  /** Another connection to the database of the folder. */
+  database(): BatchDatabase {
+    return this.#opened(new BatchDatabase(this.folder.database));
   }
 
   pass(ms: number): Promise<void> {

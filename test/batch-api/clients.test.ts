@@ -125,9 +125,11 @@ describe("the official clients on the Batch API", () => {
     const about = unwrapped.map(({ type, data }) => [type, (data as { id: string }).id]);
     expect(about.sort()).toEqual(batches.data.map(({ id, status }) => [`batch.${status}`, id]).sort());
     await expect(client.webhooks.unwrap(`${events[0]!.body} `, events[0]!.headers)).rejects.toThrow(/signature/);
-    const page = await (await fetch(`${server.adminUrl}/metrics`)).text();
-    expect(page).toContain(`sluice_batch_webhook_events_total{outcome="delivered"} ${events.length}`);
-    expect(page).toContain("sluice_batch_webhook_waiting 0");
+    await poll("the counts of the events", async () => {
+      const page = await (await fetch(`${server.adminUrl}/metrics`)).text();
+      const delivered = `sluice_batch_webhook_events_total{outcome="delivered"} ${events.length}`;
+      return page.includes(delivered) && page.includes("sluice_batch_webhook_waiting 0") ? true : undefined;
+    });
     expect(server.process.stderr).not.toMatch(/whsec_|hooks\?t/);
   });
 

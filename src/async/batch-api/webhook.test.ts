@@ -90,7 +90,8 @@ describe("the webhook of batches", () => {
     await rig.pass(1000);
     rig.store.batches.move(cancelled, "cancelling", rig.clock.wall() / 1000);
     await rig.finish(cancelled);
-    const expired = rig.batch(inputLines(3), { seconds: 1 });
+    const expired = rig.batch(inputLines(3), { seconds: 2 });
+    await rig.pass(4000);
     await rig.finish(expired);
     await rig.pass(5000);
     const bodies = receiver.got.map(({ body }) => JSON.parse(body) as Record<string, unknown>);

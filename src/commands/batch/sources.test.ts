@@ -139,7 +139,12 @@ describe("a server", () => {
       "UNREACHABLE",
       /503: later/,
     ],
-    ["no key", () => Response.json({ error: { message: "no\u001b key" } }, { status: 401 }), "REFUSED", /401: no key/],
+    [
+      "no key",
+      () => Response.json({ error: { message: "no\u001b key" } }, { status: 401 }),
+      "REFUSED",
+      /401: no {2}key/,
+    ],
     ["another program", () => new Response("<html>"), "REFUSED", /not as a Batch API/],
     ["a redirect", () => new Response(null, { status: 302, headers: { location: "http://x" } }), "REFUSED", /302/],
     [

@@ -12,6 +12,7 @@ export const FLOORS = ["commands", "lab", "wires", "picker", "async", "pool", "b
 export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // commands
   commands: [
+    "commands/batch",
     "commands/batch-server",
     "commands/check-server",
     "commands/common",
@@ -28,6 +29,14 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/sim",
     "commands/simulate",
     "commands/top",
+    "base/process",
+  ],
+  "commands/batch": [
+    "commands/common",
+    "async/batch",
+    "async/batch-api",
+    "async/dispatch",
+    "base/document",
     "base/process",
   ],
   "commands/batch-server": [

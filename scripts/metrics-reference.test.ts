@@ -8,6 +8,7 @@ import { ELECTION_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import { startProcessMetrics } from "../src/base/telemetry/process.ts";
 import { STREAM_METRICS } from "../src/base/telemetry/process-metrics.ts";
 import { MetricsRegistry, registerTable } from "../src/base/telemetry/registry.ts";
+import { WEBHOOK_METRICS } from "../src/base/telemetry/webhook-metrics.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
 
 describe("renderMetricsReference", () => {
@@ -20,6 +21,7 @@ describe("renderMetricsReference", () => {
     registerTable(registry, ELECTION_METRICS);
     registerTable(registry, PEER_METRICS);
     registerTable(registry, KV_METRICS);
+    registerTable(registry, WEBHOOK_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {

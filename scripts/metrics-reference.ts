@@ -14,6 +14,7 @@ import {
 import type { MetricRow, MetricTable } from "../src/base/telemetry/registry.ts";
 import { REQUEST_METRICS } from "../src/base/telemetry/request-metrics.ts";
 import { SCHEDULER_METRICS } from "../src/base/telemetry/scheduler-metrics.ts";
+import { WEBHOOK_METRICS } from "../src/base/telemetry/webhook-metrics.ts";
 
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
   ["Requests", "Requests of clients and their answers.", REQUEST_METRICS],
@@ -37,6 +38,7 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
     "Queued work, of `sluice dispatch`, `sluice batch-server` and `sluice gateway --batch`.",
     DISPATCH_METRICS,
   ],
+  ["Batch API", "The webhook of batches. Shown with `--batch-webhook` only.", WEBHOOK_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],
 ];
 

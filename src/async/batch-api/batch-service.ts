@@ -1,15 +1,19 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
 import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
+import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
 const NOTE = 1000;
+/** Bytes of the longest answer of a webhook; a longer one counts by its status, too. */
+const MOST_REPLY = 16 * 1024;
 
 export interface BatchServiceOptions extends BatchDispatchSettings {
   /** The folder of the batches, which this process has locked. */
@@ -17,6 +21,8 @@ export interface BatchServiceOptions extends BatchDispatchSettings {
   readonly limits: BatchLimits;
   readonly window: number;
   readonly namesBatches: boolean;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
 }
 
 /** All work on the batches of a folder: the engine, and the dispatcher of its queue. */
@@ -24,6 +30,7 @@ export class BatchService {
   readonly #store: BatchStore;
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
+  readonly #webhook: Webhook | undefined;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
@@ -33,11 +40,15 @@ export class BatchService {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
-    this.#store = new BatchStore(new BatchFolder(options.folder));
+    this.#store = new BatchStore(new BatchFolder(options.folder), options.webhook !== undefined);
     this.#store.sweep();
     const queue = new LineQueue(clock);
     this.#dispatch = new BatchDispatch(queue, options, deps);
-    const { limits, window, namesBatches } = options;
+    const { limits, window, namesBatches, webhook } = options;
+    if (webhook !== undefined) {
+      const client = undiciClient({ totalWorkers: 1, maxResponseBytes: MOST_REPLY, clock });
+      this.#webhook = new Webhook({ ...webhook, ...deps, events: this.#store.events, client });
+    }
     this.#engine = new BatchEngine({
       ...{ store: this.#store, queue, limits, window, namesBatches, clock, log },
     });
@@ -46,6 +57,7 @@ export class BatchService {
   start(): void {
     this.#dispatch.start();
     this.#engine.start();
+    this.#webhook?.start();
     this.#note();
   }
 
@@ -59,13 +71,14 @@ export class BatchService {
     this.#noting?.cancel();
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
+    await this.#webhook?.stop();
     this.#store.close();
   }
 
   #note(): void {
     this.#noting = this.#clock.after(NOTE, () => this.#note(), true);
     try {
-      this.#store.keepGate(this.#dispatch.state);
+      this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
     }

@@ -6,6 +6,8 @@ import { isBusy } from "../brokers/sqlite/queue-file.ts";
 
 /** The end of the name of an upload that is not complete. */
 const PART = ".part";
+/** The end of the name of a copy. */
+const COPY = ".copy";
 
 /** The folder of `--batch`: a database, and the content of each file under its id. */
 export class BatchFolder {
@@ -32,6 +34,11 @@ export class BatchFolder {
     return join(this.#files, id);
   }
 
+  /** The place of a copy of a content that is kept elsewhere. */
+  copy(id: string): string {
+    return join(this.#files, id + COPY);
+  }
+
   /** The place of an upload that is not complete. */
   upload(id: string): string {
     return join(this.#files, id + PART);
@@ -49,8 +56,7 @@ export class BatchFolder {
   }
 
   remove(id: string): void {
-    rmSync(this.content(id), { force: true });
-    rmSync(this.upload(id), { force: true });
+    for (const path of [this.content(id), this.copy(id), this.upload(id)]) rmSync(path, { force: true });
   }
 
   /** Syncs the names of the files to the disk. */

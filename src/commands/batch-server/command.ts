@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import {
@@ -6,6 +7,7 @@ import {
   batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
 import { command, durationOf, LOG_LEVELS, oneOf } from "../common/command.ts";
@@ -62,9 +64,22 @@ export function batchServerCommand(): Command {
       keys: await keysSettingsFrom(flags),
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
+      webhook: await webhookFrom(flags),
       logLevel,
     });
   });
+}
+
+/** @throws SluiceError FLAG_VALUE, FLAG_MISSING, FLAG_CONFLICT, or the error of an unreadable file */
+async function webhookFrom(flags: ServerFlags): Promise<WebhookSettings | undefined> {
+  const [url, path] = [batchWebhookFrom(flags), flags.batchWebhookSecretFile];
+  if (url === undefined) {
+    if (path === undefined) return undefined;
+    throw new SluiceError("FLAG_CONFLICT", "--batch-webhook-secret-file has no effect without --batch-webhook");
+  }
+  const { readWebhookSecrets } = await import("../../async/batch-api/webhook-secret.ts");
+  const given = process.env["SLUICE_BATCH_WEBHOOK_SECRET"];
+  return { url, secrets: await readWebhookSecrets({ path, flag: "--batch-webhook-secret-file", given }) };
 }
 
 /** @throws SluiceError FLAG_VALUE */

@@ -3,6 +3,7 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
@@ -22,6 +23,7 @@ import { listen, shut } from "../../wires/admin/listen.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
 import { batchesFeed } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
+import { showWebhook } from "../../wires/batch-api/webhook-metrics.ts";
 
 /**
  * Percent by which the heap grows before V8 marks it. By default V8 lets a small heap grow to four times its size, and a batch leaves much
@@ -48,6 +50,8 @@ export interface BatchServerOptions {
   readonly debugOpen: boolean;
   readonly keys: KeysSettings;
   readonly limits: BatchLimits;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -92,6 +96,7 @@ async function startBatchServer(
     const onError = (error: unknown): void => log.error({ err: error }, "a request of the Batch API failed");
     const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
     parts.push(startProcessMetrics(registry, clock));
+    if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
     const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
     pages.get("/healthz", (context) => context.text("ok\n"));
     pages.get("/debug/batches", (context) => context.json(batchesFeed(store, clock)));

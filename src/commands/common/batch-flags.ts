@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { durationOf, wholeNumber } from "./command.ts";
 import { bytesOf } from "./exchange-flags.ts";
@@ -14,6 +15,8 @@ export interface BatchFlags {
   readonly batchMaxOpen: string;
   readonly batchMaxLines: string;
   readonly batchKeep: string;
+  readonly batchWebhook?: string;
+  readonly batchWebhookSecretFile?: string;
 }
 
 export function withBatchOptions(command: Command): Command {
@@ -29,7 +32,12 @@ export function withBatchOptions(command: Command): Command {
     .option("--batch-max-bytes <bytes>", "bytes of all files of one caller", "10Gi")
     .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
     .option("--batch-max-lines <number>", "lines of one batch", "5000000")
-    .option("--batch-keep <duration>", "time for which files and ended batches are kept", "720h");
+    .option("--batch-keep <duration>", "time for which files and ended batches are kept", "720h")
+    .option("--batch-webhook <url>", "the address that gets a signed event at the end of each batch; absent = none")
+    .option(
+      "--batch-webhook-secret-file <file>",
+      "a file with the secret of the webhook, whsec_ and base64; else SLUICE_BATCH_WEBHOOK_SECRET",
+    );
 }
 
 /** @throws SluiceError FLAG_VALUE */
@@ -58,6 +66,13 @@ export function batchPaceFrom(flags: BatchFlags): {
     window: wholeNumber(flags.batchWindow, "--batch-window", 1, 1_000_000),
     baseline,
   };
+}
+
+/** The address of the webhook; undefined = none. @throws SluiceError FLAG_VALUE */
+export function batchWebhookFrom({ batchWebhook }: BatchFlags): string | undefined {
+  const problem = batchWebhook === undefined ? undefined : webhookUrlProblem(batchWebhook);
+  if (problem === undefined) return batchWebhook;
+  throw new SluiceError("FLAG_VALUE", `--batch-webhook cannot be used: ${problem}`);
 }
 
 /** The folder of a flag. @throws SluiceError BATCH_STORE for a place that no version of sluice keeps batches in yet */

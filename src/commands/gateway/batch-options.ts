@@ -6,6 +6,7 @@ import {
   batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
 
@@ -39,6 +40,8 @@ export function giveBatches(
   take("batchMaxBytes", () => given.set("batch.maxBytes", limits.callerBytes));
   take("batchMaxOpen", () => given.set("batch.maxOpen", limits.callerBatches));
   take("batchMaxLines", () => given.set("batch.maxLines", limits.lines));
+  take("batchWebhook", () => given.set("batch.webhook", batchWebhookFrom(flags)));
+  take("batchWebhookSecretFile", () => given.set("batch.webhookSecretFile", flags.batchWebhookSecretFile));
   take("batchKeep", () => given.set("batch.keep", limits.keep * 1000));
 }
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 
@@ -50,6 +51,19 @@ export const batchSettings = z.strictObject({
     .default(DEFAULT_BATCH_LIMITS.callerBatches)
     .describe("Batches of one caller that have not ended."),
   maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
+  webhook: z
+    .string()
+    .superRefine((text, context) => {
+      const problem = webhookUrlProblem(text);
+      if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+    })
+    .optional()
+    .describe("The address that gets a signed event at the end of each batch; absent = none."),
+  webhookSecretFile: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("A file with the secret of the webhook, or with several; else SLUICE_BATCH_WEBHOOK_SECRET."),
   keep: duration({ min: HOUR }).prefault("720h").describe("Time for which files and ended batches are kept."),
 });
 

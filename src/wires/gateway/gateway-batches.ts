@@ -4,16 +4,19 @@ import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
 import { BatchThread } from "../../async/batch-api/batch-thread.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { type ExpositionFormat, joinPages } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchesFeed } from "../admin/feed/batches.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
 import { batchesFeed } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
+import { showWebhook } from "../batch-api/webhook-metrics.ts";
 import type { LocalService } from "../proxy/local-service.ts";
 import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
@@ -31,6 +34,8 @@ const MOST_CALLERS = 1000;
 export interface GatewayBatchesParts {
   readonly settings: BatchSettings;
   readonly logging: LogSettings["logging"];
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook?: WebhookSettings | undefined;
   /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
   saturation(): number;
   readonly clock: Clock;
@@ -100,6 +105,11 @@ export class GatewayBatches implements LocalService {
     return joinPages(page, (await this.#thread?.metrics(format)) ?? "");
   }
 
+  /** Shows the metrics of the webhook, where there is one. @returns a function that ends it */
+  showMetrics(registry: MetricsRegistry): () => void {
+    return this.#parts.webhook === undefined ? () => {} : showWebhook(registry, this.#store.events);
+  }
+
   /**
    * Lets in the requests of the batches' own thread, each as one of the batch's caller.
    * @param inner who decides about all other requests; undefined = they need no key
@@ -116,13 +126,13 @@ export class GatewayBatches implements LocalService {
 
   /** Begins the work on batches. @param url where the gateway takes requests of the thread @throws SluiceError */
   async start(url: string): Promise<void> {
-    const { settings, logging, clock, log } = this.#parts;
+    const { settings, logging, webhook, clock, log } = this.#parts;
     this.#tell();
     this.#thread = await BatchThread.start(
       {
         ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+        ...{ webhook, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
       },
       clock,
       log,

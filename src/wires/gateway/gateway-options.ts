@@ -119,6 +119,11 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
     );
+  if (rest.webhookSecretFile !== undefined && rest.webhook === undefined)
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "batch.webhookSecretFile (--batch-webhook-secret-file) has no effect without batch.webhook (--batch-webhook)",
+    );
   return {
     ...configSource(settings, file, env),
     endpoints,

@@ -174,6 +174,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
     if (batches !== undefined) {
       servers.push({ close: () => batches.close() });
+      stops.push(batches.showMetrics(core.registry));
       const plain = options.listeners.some(({ tls }) => tls === undefined);
       door.useInside((inner) => batches.authenticate(inner, !plain));
     }

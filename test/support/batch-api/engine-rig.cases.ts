@@ -7,6 +7,7 @@ import type { BatchQueue } from "../../../src/async/batch-api/batch-queue.ts";
 import { BatchStore } from "../../../src/async/batch-api/batch-store.ts";
 import { LANES } from "../../../src/async/batch-api/batch-table.ts";
 import { laneQueue } from "../../../src/async/batch-api/batch-task.ts";
+import { BatchDatabase } from "../../../src/async/batch-api/database.ts";
 import { newId } from "../../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../../src/async/batch-api/folder.ts";
 import { LineBroker } from "../../../src/async/batch-api/line-broker.ts";
@@ -50,12 +51,16 @@ export class EngineRig {
   engine: BatchEngine;
   #broker: Broker;
   readonly #window: number;
+  readonly #notifies: boolean;
   readonly #open: { close(): unknown }[] = [];
 
-  constructor(options: { readonly window?: number; readonly limits?: Partial<BatchLimits> } = {}) {
+  constructor(
+    options: { readonly window?: number; readonly limits?: Partial<BatchLimits>; readonly notifies?: boolean } = {},
+  ) {
     this.#window = options.window ?? 7;
+    this.#notifies = options.notifies ?? false;
     this.limits = { ...DEFAULT_BATCH_LIMITS, ...options.limits };
-    this.store = this.#opened(new BatchStore(this.folder));
+    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
     this.queue = new LineQueue(this.clock);
     this.#broker = this.#newBroker();
     this.engine = this.#newEngine();
@@ -65,7 +70,7 @@ export class EngineRig {
   crash(): void {
     const wall = this.clock.wall();
     this.clock = new VirtualClock(wall);
-    this.store = this.#opened(new BatchStore(this.folder));
+    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
     this.store.sweep();
     this.queue = new LineQueue(this.clock);
     this.#broker = this.#newBroker();
@@ -102,6 +107,11 @@ export class EngineRig {
 
   get(id: string): StoredBatch {
     return this.store.batches.any(id)!;
+  }
+
+  /** Another connection to the database of the folder. */
+  database(): BatchDatabase {
+    return this.#opened(new BatchDatabase(this.folder.database));
   }
 
   pass(ms: number): Promise<void> {

@@ -184,6 +184,17 @@ export const ASYNC_ERRORS = {
     remedy: "Check the path, the rights and the free space of the folder; only Sluice may write to it.",
     hint: true,
   },
+  BATCH_API_UNREACHABLE: {
+    exit: 1,
+    cause: "The server of the Batch API does not answer.",
+    remedy: "Check that the server runs, and that the address of --url is right.",
+    hint: true,
+  },
+  BATCH_API_REFUSED: {
+    exit: 1,
+    cause: "The Batch API refuses the request.",
+    remedy: "Check the key, the id of the batch and the address; the message has the reason.",
+  },
   BATCH_SERVED: {
     exit: 1,
     cause: "Another process serves the batches of the folder.",

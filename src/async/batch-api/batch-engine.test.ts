@@ -39,6 +39,29 @@ describe("BatchEngine", () => {
     await r.engine.stop();
   });
 
+  it("sends each body byte for byte, whatever stands before it", async () => {
+    const r = rig();
+    r.engine.start();
+    const bodies = [
+      '{"model": "m",  "prompt": "ü"}',
+      '{"model":"m","prompt":"b"}',
+      '{"model":"m","prompt":"\u{1f600}"}',
+    ];
+    const start = '"method":"POST","url":"/v1/chat/completions"';
+    const id = r.batch(
+      `\ufeff{"custom_id":"é",${start},"body":${bodies[0]}}\r\n` +
+        `\r\n{"body":${bodies[1]},"custom_id":"\u{1f600}",${start}}\n` +
+        `  {"other":"ß","custom_id":"c",${start},"body":  ${bodies[2]}}`,
+    );
+    const sent: string[] = [];
+    await r.finish(id, (_, body) => {
+      sent.push(body);
+      return { statusCode: 200, payload: Buffer.from("{}") };
+    });
+    expect(r.get(id)).toMatchObject({ status: "completed", completed: 3 });
+    expect(sent).toEqual(bodies);
+  });
+
   it("refuses an input with a line that cannot be sent, and submits nothing", async () => {
     const r = rig();
     r.engine.start();

@@ -32,7 +32,7 @@ const STEP = fc.oneof(
 describe("the queue of lines", () => {
   it("agrees with a slow model in every order of events", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(STEP, { maxLength: 80 }), async (steps) => {
+      fc.asyncProperty(fc.array(STEP, { maxLength: 80, size: "max" }), async (steps) => {
         const clock = new VirtualClock(0);
         const queue = new LineQueue(clock);
         const producers = await Promise.all(DEADLINES.map((_, n) => queue.producer("lane", `r${n}`)));

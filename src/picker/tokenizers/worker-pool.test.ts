@@ -145,7 +145,9 @@ describe("worker threads that tokenize", () => {
     };
     await cost();
     await cost();
-    await expect(pool.tokens("bad", jobOf("dies", "x"), never)).rejects.toThrow(/out of use for a minute: it made a worker end/);
+    await expect(pool.tokens("bad", jobOf("dies", "x"), never)).rejects.toThrow(
+      /out of use for a minute: it made a worker end/,
+    );
     expect(pool.state()).toMatchObject({ replaced: 2, resting: [{ path: "dies" }] });
     await clock.advanceAsync(60_000);
     await cost();

@@ -85,7 +85,7 @@ export const SCHEDULER_METRICS = {
   disaggDecisionTotal: {
     type: "counter",
     name: "llm_d_epp_disagg_decision_total",
-    help: "[ALPHA] Requests by the stages of disaggregated serving that were chosen for them: decode-only, prefill-decode, encode-decode or encode-prefill-decode.",
+    help: "[ALPHA] Requests by the chosen stages of disaggregated serving: decode-only, prefill-decode, encode-decode or encode-prefill-decode.",
     labels: DECISION,
     maxSeries: 4096,
     twins: [{ name: "llm_d_inference_scheduler_disagg_decision_total", labels: ["model_name", "decision_type"] }],
@@ -151,7 +151,7 @@ export const SCHEDULER_METRICS = {
   encoderCacheQueriesTotal: {
     type: "counter",
     name: "llm_d_epp_encoder_cache_queries_total",
-    help: "[ALPHA] Images, sounds and videos of requests that were looked up, by kind.",
+    help: "[ALPHA] Lookups of images, sounds and videos of requests, by kind.",
     labels: [...PLUGIN, "modality"],
   },
   encoderCacheHitsTotal: {

@@ -72,7 +72,7 @@ export class RedisState {
     if (state === "connecting") return;
     log.warn(
       { server, problem: state, reason: worst.reason },
-      "replicas cannot share what they know: this one decides with what it knows itself until the store works again",
+      "replicas cannot share what they know: this one decides alone until the store works again",
     );
     this.#deps.changed(false, worst.reason);
   }

@@ -60,7 +60,8 @@ const size = z.string().refine(
 
 const kvBlockIndexConfig = z.strictObject({
   inMemoryConfig: z
-    .strictObject({ size: z.number().min(1).default(DEFAULT_SIZE), podCacheSize: z.int().min(1).default(10) })
+    // Without a default here: a size that the configuration gives is kept, and the default shrinks with a memory limit.
+    .strictObject({ size: z.number().min(1).optional(), podCacheSize: z.int().min(1).default(10) })
     .nullish(),
   costAwareMemoryConfig: z.strictObject({ size: size.default("2GiB") }).nullish(),
   redisConfig: z
@@ -179,8 +180,7 @@ export function preciseSettings(parameters: PreciseParameters, indexBytes?: numb
 function pairsOf({ indexerConfig }: PreciseParameters, indexBytes = Number.POSITIVE_INFINITY): number {
   const { costAwareMemoryConfig: inBytes, inMemoryConfig } = indexerConfig.kvBlockIndexConfig;
   if (inBytes) return Math.floor(parseQuantity(inBytes.size.replace(/B$/, "")) / BYTES_PER_PAIR);
-  const size = inMemoryConfig?.size ?? DEFAULT_SIZE;
-  return size === DEFAULT_SIZE ? Math.min(size, Math.floor(indexBytes / BYTES_PER_PAIR)) : size;
+  return inMemoryConfig?.size ?? Math.min(DEFAULT_SIZE, Math.floor(indexBytes / BYTES_PER_PAIR));
 }
 
 function millisecondsOf(interval: string | number): number {
@@ -192,9 +192,10 @@ function millisecondsOf(interval: string | number): number {
 export function preciseNotes(parameters: PreciseParameters): string[] {
   const notes: string[] = [];
   const { inMemoryConfig } = parameters.indexerConfig.kvBlockIndexConfig;
+  const { size = 0 } = inMemoryConfig ?? {};
   const { concurrency, zmqEndpoint, discoverPods } = parameters.kvEventsConfig;
-  if (inMemoryConfig && inMemoryConfig.size !== DEFAULT_SIZE && inMemoryConfig.size > MOST_PAIRS)
-    notes.push(`inMemoryConfig.size ${inMemoryConfig.size} counts as ${MOST_PAIRS}`);
+  // The default is a larger number, too, but nobody has asked for it.
+  if (size > MOST_PAIRS) notes.push(`inMemoryConfig.size ${size} counts as ${MOST_PAIRS}`);
   if (inMemoryConfig && inMemoryConfig.podCacheSize !== 10)
     notes.push("podCacheSize has no effect: all endpoints that hold a block are kept, at a bit each");
   if (concurrency !== 4) notes.push("concurrency has no effect: one thread reads all events");

@@ -19,6 +19,11 @@ import type { PeerReceiver, PeerTransport } from "./transport.ts";
 
 /** Milliseconds without an answer after which a store is away: far more than it needs, less than a load lives. */
 const SILENCE = 1500;
+/**
+ * Milliseconds for the first commands of a connection: the next attempt must not wait long for one that fell into a silent network, so
+ * that replicas agree 5 s after it speaks again. The longest pause between two attempts is 2 s.
+ */
+const BEGIN = 2000;
 /** Milliseconds between two questions whether the connection of the subscription still lives. */
 const LISTENS_EVERY = 1000;
 /** The most loads that a replica reads from the store when it joins. */
@@ -163,6 +168,7 @@ export class RedisPeerTransport implements PeerTransport {
     const deps = { clock, random, log: silentLogger };
     const link = connect(this.#settings.redis, deps, {
       commandTimeout: SILENCE,
+      beginTimeout: BEGIN,
       slotOf: this.#keys.log,
       ...options,
       onReady: () => {

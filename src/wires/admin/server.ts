@@ -138,7 +138,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
 }
 
 function besideOf({ demo, views, batches }: AdminOptions): Beside {
-  return { demo: demo !== undefined, replicas: views.peers() !== undefined, batches: batches !== undefined };
+  return { demo: demo !== undefined, replicas: views.sharesWithPeers, batches: batches !== undefined };
 }
 
 /** The kinds of profiles: where CPU time goes, and allocations that are still alive. */

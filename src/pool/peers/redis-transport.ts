@@ -8,7 +8,7 @@ import { unframed } from "./redis-frame.ts";
 import { type PeerKeys, peerKeys } from "./redis-keys.ts";
 import { BLOCK, RedisLog } from "./redis-log.ts";
 import { type Part, RedisState, type StoreState } from "./redis-state.ts";
-import { RedisWriter, type Written } from "./redis-writer.ts";
+import { KEPT, RedisWriter, type Written } from "./redis-writer.ts";
 import type { PeerReceiver, PeerTransport } from "./transport.ts";
 
 /** Milliseconds without an answer after which a store is away: far more than it needs, less than a load lives. */
@@ -181,10 +181,16 @@ export class RedisPeerTransport implements PeerTransport {
     try {
       const ids = await redis.send(["SRANDMEMBER", members, String(MOST_MEMBERS)]);
       if (!Array.isArray(ids) || ids.length === 0) return;
-      const frames = await redis.send(["MGET", ...ids.map((id) => load(String(id)))], true);
+      const keys = ids.map((id) => load(String(id)));
+      const [frames, ...left] = await Promise.all([
+        redis.send(["MGET", ...keys], true),
+        ...keys.map((key) => redis.send(["PTTL", key])),
+      ]);
       this.#state.works("MGET");
       const gone = ids.filter((_, i) => Array.isArray(frames) && frames[i] === null).map(String);
-      for (const frame of Array.isArray(frames) ? frames : []) if (Buffer.isBuffer(frame)) this.#load(frame);
+      // Its owner may have died since it wrote the load: it must not count for 3 s more.
+      for (const [i, frame] of Array.isArray(frames) ? frames.entries() : [])
+        if (Buffer.isBuffer(frame)) this.#load(frame, Math.max(0, KEPT - Number(left[i])));
       // A replica that lives adds itself again.
       if (gone.length > 0) await redis.send(["SREM", members, ...gone]);
     } catch (error) {
@@ -192,11 +198,11 @@ export class RedisPeerTransport implements PeerTransport {
     }
   }
 
-  #load(frame: Buffer): void {
+  #load(frame: Buffer, ageMs?: number): void {
     const message = this.#message(frame);
     if (message === undefined) return;
     this.#read.loads++;
-    this.#receiver?.load(message);
+    this.#receiver?.load(message, ageMs);
   }
 
   #placed(frame: Uint8Array): void {

@@ -64,10 +64,11 @@ class Groups {
 
 /**
  * Which blocks peers have placed at which endpoints, for many placements a second: a table of sets with eight places, each for one
- * pair of block and endpoint. A block costs one look at one set, which depends on its hash alone, and an endpoint forgets a whole
+ * pair of block and endpoint. A block costs one look at two sets, which depend on its hash alone, and an endpoint forgets a whole
  * placement at once, by its stamp. So it costs a part of what an exact index with an order of use does.
  *
- * A full set loses a pair that may still count. At most half of all places are in use, which makes that rare: 1 % of the pairs.
+ * A pair takes a place in the emptier one of its two sets. At most half of all places are in use, so two full sets are next to
+ * impossible. A pair that still counts would be lost there, and with it the rest of its prompt.
  *
  * Memory: 32 bytes for each pair and 12 for each placement, and up to twice that allocated. Shards grow one by one, so that no growth
  * takes long.
@@ -80,6 +81,8 @@ export class PeerBlocks {
   /** By slot: the last stamp that is forgotten. */
   #forgotten = new Int32Array(FIRST_SLOTS);
   #size = 0;
+  /** Where `#find` would put what it did not find. */
+  #place = 0;
   /** Rotates over the places of full sets. */
   #victim = 0;
 
@@ -120,32 +123,17 @@ export class PeerBlocks {
    */
   put(low: number, high: number, slot: number): boolean {
     const shard = this.#roomy(high >>> (32 - SHARD_BITS));
-    const forgotten = this.#forgotten;
     const groups = this.#groups[slot]!;
-    const from = SET * (low & (shard.length / SET - 1));
-    let place = -1;
-    let isNew = true;
-    for (let at = from; at < from + SET; at += STRIDE) {
-      const other = shard[at + SLOT]!;
-      const stamp = shard[at + STAMP]!;
-      const lives = ((stamp - forgotten[other]!) | 0) > 0;
-      if (shard[at] === low && shard[at + HIGH] === high && other === slot) {
-        place = at;
-        if (!lives) break;
-        groups.change(stamp, -1);
-        isNew = false;
-        break;
-      }
-      if (place < 0 && !lives) place = at;
-    }
-    if (isNew) this.#size++;
-    if (place < 0) place = from + STRIDE * (this.#victim++ & (WAYS - 1));
+    const known = this.#find(shard, low, high, slot);
+    if (known >= 0) groups.change(shard[known + STAMP]!, -1);
+    else this.#size++;
+    const place = known >= 0 ? known : this.#place;
     shard[place] = low;
     shard[place + HIGH] = high;
     shard[place + SLOT] = slot;
     shard[place + STAMP] = groups.next;
     groups.change(groups.next, 1);
-    return isNew;
+    return known < 0;
   }
 
   /** Ends a placement with at least one block that was new. Blocks of one without belong to the next placement. */
@@ -172,16 +160,12 @@ export class PeerBlocks {
   /** This process has placed the block itself. @returns whether a peer had */
   take(low: number, high: number, slot: number): boolean {
     const shard = this.#shards[high >>> (32 - SHARD_BITS)]!;
-    const from = SET * (low & (shard.length / SET - 1));
-    for (let at = from; at < from + SET; at += STRIDE) {
-      if (shard[at] !== low || shard[at + HIGH] !== high || shard[at + SLOT] !== slot) continue;
-      if (!this.#lives(shard, at)) return false;
-      this.#groups[slot]!.change(shard[at + STAMP]!, -1);
-      this.#size--;
-      shard[at + STAMP] = this.#forgotten[slot]!;
-      return true;
-    }
-    return false;
+    const known = this.#find(shard, low, high, slot);
+    if (known < 0) return false;
+    this.#groups[slot]!.change(shard[known + STAMP]!, -1);
+    this.#size--;
+    shard[known + STAMP] = this.#forgotten[slot]!;
+    return true;
   }
 
   /**
@@ -191,17 +175,19 @@ export class PeerBlocks {
    */
   keep(low: number, high: number, gone: Uint32Array, alive: Uint32Array, words: number): boolean {
     const shard = this.#shards[high >>> (32 - SHARD_BITS)]!;
-    const from = SET * (low & (shard.length / SET - 1));
     let moved = false;
-    for (let at = from; at < from + SET; at += STRIDE) {
-      if (shard[at] !== low || shard[at + HIGH] !== high || !this.#lives(shard, at)) continue;
-      const slot = shard[at + SLOT]!;
-      const word = slot >>> 5;
-      const bit = 1 << (slot & 31);
-      if (word >= words || (gone[word]! & bit) === 0) continue;
-      gone[word]! &= ~bit;
-      alive[word]! |= bit;
-      moved = true;
+    for (let set = 0; set < 2; set++) {
+      const from = setOf(shard, set === 0 ? low : high);
+      for (let at = from; at < from + SET; at += STRIDE) {
+        if (shard[at] !== low || shard[at + HIGH] !== high || !this.#lives(shard, at)) continue;
+        const slot = shard[at + SLOT]!;
+        const word = slot >>> 5;
+        const bit = 1 << (slot & 31);
+        if (word >= words || (gone[word]! & bit) === 0) continue;
+        gone[word]! &= ~bit;
+        alive[word]! |= bit;
+        moved = true;
+      }
     }
     return moved;
   }
@@ -210,17 +196,39 @@ export class PeerBlocks {
     return ((shard[at + STAMP]! - this.#forgotten[shard[at + SLOT]!]!) | 0) > 0;
   }
 
+  /** @returns the place of a pair that counts, or -1: then `#place` is where to put it */
+  #find(shard: Int32Array, low: number, high: number, slot: number): number {
+    const forgotten = this.#forgotten;
+    let most = 0;
+    this.#place = -1;
+    for (let set = 0; set < 2; set++) {
+      const from = setOf(shard, set === 0 ? low : high);
+      let free = 0;
+      let place = -1;
+      for (let at = from; at < from + SET; at += STRIDE) {
+        const other = shard[at + SLOT]!;
+        if (((shard[at + STAMP]! - forgotten[other]!) | 0) <= 0) {
+          free++;
+          place = at;
+        } else if (shard[at] === low && shard[at + HIGH] === high && other === slot) return at;
+      }
+      if (free <= most) continue;
+      most = free;
+      this.#place = place;
+    }
+    if (this.#place < 0) this.#place = setOf(shard, low) + STRIDE * (this.#victim++ & (WAYS - 1));
+    return -1;
+  }
+
   /** The shard, with places for twice its part of all pairs. */
   #roomy(number: number): Int32Array {
     const shard = this.#shards[number]!;
     if ((shard.length / STRIDE) * SHARDS >= 2 * this.#size) return shard;
     const larger = new Int32Array(2 * shard.length);
-    const sets = larger.length / SET;
-    const used = new Int32Array(sets);
     for (let at = 0; at < shard.length; at += STRIDE) {
       if (!this.#lives(shard, at)) continue;
-      const set = shard[at]! & (sets - 1);
-      larger.set(shard.subarray(at, at + STRIDE), SET * set + STRIDE * used[set]!++);
+      this.#find(larger, shard[at]!, shard[at + HIGH]!, shard[at + SLOT]!);
+      larger.set(shard.subarray(at, at + STRIDE), this.#place);
     }
     this.#shards[number] = larger;
     return larger;
@@ -233,4 +241,9 @@ export class PeerBlocks {
     forgotten.set(this.#forgotten);
     this.#forgotten = forgotten;
   }
+}
+
+/** The first number of the set that half of a hash leads to. */
+function setOf(shard: Int32Array, half: number): number {
+  return SET * (half & (shard.length / SET - 1));
 }

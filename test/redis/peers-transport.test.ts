@@ -127,7 +127,7 @@ describe("replicas that share through Redis", () => {
   it("a user of the access list needs the keys and the commands that the documentation names, and no more", async () => {
     const server = await serve();
     const commands = [
-      ...["+publish", "+subscribe", "+set", "+del", "+mget", "+pexpire", "+exists", "+ping", "+info"],
+      ...["+publish", "+subscribe", "+set", "+del", "+mget", "+pttl", "+pexpire", "+exists", "+ping", "+info"],
       ...["+sadd", "+srem", "+srandmember", "+xadd", "+xread", "+xrevrange", "+client|setname", "+hello", "+select"],
     ];
     const user = ["ACL", "SETUSER", "picker", "reset", "on", ">secret", `~${KEY_PREFIX}*`, `&${KEY_PREFIX}*`];

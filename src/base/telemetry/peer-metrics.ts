@@ -71,7 +71,7 @@ export const PEER_METRICS = {
   peersRefusedTotal: {
     type: "counter",
     name: "sluice_peers_refused_total",
-    help: "Messages that did not count, by reason. Reason damaged: the bytes are not those of a replica. Reason cluster: of another pool, or of a replica with another secret. Reason version: of another release.",
+    help: "Messages that did not count, by reason. Reason damaged: the bytes are not those of a replica. Reason cluster: of another pool, or of a replica with another secret. Reason version: of another release. Reason excess: the others place more blocks than a replica takes in.",
     labels: ["reason"],
   },
 } as const satisfies MetricTable;

@@ -99,10 +99,11 @@ it("lists the replicas with their ages and loads, and the store with its reason"
         ],
       },
     ],
+    ignoredLoads: 0,
     sent: { loads: 7, placed: 5, bytes: 900 },
     received: { loads: 21, placed: 15, decisions: 11, blocks: 40 },
     waiting: 4,
     dropped: 3,
-    refused: { garbage: 0, version: 0, cluster: 2, own: 9, old: 0, crowded: 0, damaged: 1 },
+    refused: { garbage: 0, version: 0, cluster: 2, own: 9, old: 0, crowded: 0, excess: 0, damaged: 1 },
   });
 });

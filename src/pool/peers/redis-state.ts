@@ -13,7 +13,7 @@ export type Link = (typeof LINKS)[number];
  */
 export const PARTS = [
   ...LINKS,
-  ...(["PUBLISH", "SET", "SADD", "XADD", "PEXPIRE", "SRANDMEMBER", "MGET", "SREM", "XREAD"] as const),
+  ...(["PUBLISH", "SET", "SADD", "XADD", "PEXPIRE", "SRANDMEMBER", "MGET", "PTTL", "SREM", "XREAD"] as const),
 ] as const;
 export type Part = (typeof PARTS)[number];
 

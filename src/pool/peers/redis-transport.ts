@@ -14,7 +14,7 @@ import { unframed } from "./redis-frame.ts";
 import { type PeerKeys, peerKeys } from "./redis-keys.ts";
 import { BLOCK, RedisLog } from "./redis-log.ts";
 import { type Link, type Part, RedisState, type StoreState } from "./redis-state.ts";
-import { RedisWriter, type Written } from "./redis-writer.ts";
+import { KEPT, RedisWriter, type Written } from "./redis-writer.ts";
 import type { PeerReceiver, PeerTransport } from "./transport.ts";
 
 /** Milliseconds without an answer after which a store is away: far more than it needs, less than a load lives. */
@@ -209,9 +209,15 @@ export class RedisPeerTransport implements PeerTransport {
     const ids = await this.#ask(redis, ["SRANDMEMBER", members, String(MOST_MEMBERS)]);
     if (!Array.isArray(ids)) return false;
     if (ids.length === 0) return true;
-    const frames = await this.#ask(redis, ["MGET", ...ids.map((id) => load(String(id)))], true);
-    if (!Array.isArray(frames)) return false;
-    for (const frame of frames) if (Buffer.isBuffer(frame)) this.#load(frame);
+    const keys = ids.map((id) => load(String(id)));
+    const [frames, ...left] = await Promise.all([
+      this.#ask(redis, ["MGET", ...keys], true),
+      ...keys.map((key) => this.#ask(redis, ["PTTL", key])),
+    ]);
+    if (!Array.isArray(frames) || left.includes(undefined)) return false;
+    // Its owner may have died since it wrote the load: it must not count for 3 s more.
+    for (const [i, frame] of frames.entries())
+      if (Buffer.isBuffer(frame)) this.#load(frame, Math.max(0, KEPT - Number(left[i])));
     const gone = ids.filter((_, i) => frames[i] === null).map(String);
     // A replica that lives adds itself again.
     return gone.length === 0 || (await this.#ask(redis, ["SREM", members, ...gone])) !== undefined;
@@ -231,11 +237,11 @@ export class RedisPeerTransport implements PeerTransport {
     }
   }
 
-  #load(frame: Buffer): void {
+  #load(frame: Buffer, ageMs?: number): void {
     const message = this.#message(frame);
     if (message === undefined) return;
     this.#read.loads++;
-    this.#receiver?.load(message);
+    this.#receiver?.load(message, ageMs);
   }
 
   #placed(frame: Uint8Array): void {

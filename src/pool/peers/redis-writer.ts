@@ -8,7 +8,7 @@ import { type Batch, Outbox } from "./redis-outbox.ts";
 import type { Part } from "./redis-state.ts";
 
 /** Milliseconds that the store keeps a load after its owner was silent. */
-const KEPT = 3000;
+export const KEPT = 3000;
 /** Milliseconds between two writes of the load into its key: only those who join later read it. */
 const KEEP_EVERY = 500;
 /** About so many messages stay in the log. */

@@ -169,7 +169,7 @@ describe.each(FAULTS)("a store that $name", ({ state, reason, hears, begin }) =>
     expect(b.replica.seen()).toEqual([1, 0, 0]);
 
     begin(store);
-    const blocks = { low: new Int32Array([1]), high: new Int32Array([2]), count: 1, blockTokens: 16 };
+    const blocks = { low: new Int32Array([1]), high: new Int32Array([2]), from: 0, count: 1, blockTokens: 16 };
     const channel = a.replica.peers.prefixes.open("p", () => {});
     const reached: string[] = [];
     b.replica.peers.prefixes.open("p", (endpoint) => reached.push(endpoint.id));

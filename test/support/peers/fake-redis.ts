@@ -123,6 +123,10 @@ export class FakeRedis {
           const found = this.values.get(String(one));
           return found !== undefined && found.until > this.#clock.now() ? found.bytes : null;
         });
+      case "PTTL": {
+        const left = (this.values.get(key!)?.until ?? 0) - this.#clock.now();
+        return left > 0 ? left : -2;
+      }
       case "XADD":
         this.append(args.at(-1) as Buffer);
         return this.log.at(-1)!.id;

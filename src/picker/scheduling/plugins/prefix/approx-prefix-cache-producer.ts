@@ -235,11 +235,11 @@ class ApproxPrefixCache implements Producer {
     const repeats = --this.#untilRepeat <= 0;
     if (repeats) this.#untilRepeat = REPEAT_EVERY;
     const { low, high, count } = repeats ? hashes : this.#news!;
-    if (count > 0) channel.placed(endpoint, { low, high, count, blockTokens });
+    if (count > 0) channel.placed(endpoint, { low, high, from: 0, count, blockTokens });
   }
 
   #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {
-    this.index.addForPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
+    this.index.addOfPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
   }
 

@@ -2,7 +2,7 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside two echo servers of the same run: one on bare
  * node:http2, and one on Sluice's own HTTP/2, which is the floor.
  *
- *   node bench/extproc.ts [--seconds 4] [--rounds 3]
+ *   node bench/extproc.ts [--seconds 4] [--rounds 5] [--match "1 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
  *   node bench/extproc.ts --main dist/commands/main.js --against ../before/dist/commands/main.js
  *   node bench/extproc.ts --flow-control [--seconds 4] [--rounds 4] [--match "KB prompt"]
@@ -16,23 +16,27 @@
  * With `--flow-control`, this checkout runs with flow control on beside itself with flow control off, in the same way. The
  * limits are so high that no request waits.
  *
- * Server and client are pinned to a core each; rounds alternate between the servers, and the smallest figure of each
- * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
+ * Server and client are pinned to a core each; rounds alternate between the servers. Figures are medians of the rounds, and ratios
+ * medians with ranges of the ratios of each round. `others` is the most that programs outside of the benchmark used meanwhile, in
+ * cores; rounds with more than 0.2 do not count while there are others. `--match` takes the case of this name, else all whose name
+ * has the text. The client is `extproc-load` (C), built into .cache/
  * from bench/extproc-load/; it needs libnghttp2, OpenSSL and zlib headers. Without them a client in Node does, and says so:
  * it is slower, so that batches are smaller.
  */
-import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs, promisify } from "node:util";
-import { quantile } from "../src/base/telemetry/quantile.ts";
+import { parseArgs } from "node:util";
+import { readTree, spent } from "./peers/cpu.ts";
+import { MOST_OTHERS, median, range } from "./peers/figures.ts";
+import { readBusyMs } from "./peers/others.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
-    rounds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "5" },
     against: { type: "string" },
     // The package takes less memory than the sources, whose types Node.js strips: dist/commands/main.js.
     main: { type: "string", default: join("src", "commands", "main.ts") },
@@ -77,7 +81,8 @@ const ALL_CASES: readonly Case[] = [
   { name: "1 KB, 1,000 chunks", args: ["--response-chunks", "1000"], reference: 12_000 },
 ];
 
-const CASES = ALL_CASES.filter(({ name }) => name.includes(values.match));
+const named = ALL_CASES.filter(({ name }) => name === values.match);
+const CASES = named.length > 0 ? named : ALL_CASES.filter(({ name }) => name.includes(values.match));
 if (CASES.length === 0)
   throw new Error(`--match "${values.match}" names no case; there are ${ALL_CASES.map(({ name }) => name).join("; ")}`);
 
@@ -91,6 +96,8 @@ interface Figures {
   readonly pickP99: number;
   /** Resident memory at the end. */
   readonly mib: number;
+  /** Cores that programs outside of the benchmark used. */
+  readonly others: number;
 }
 
 const started: ChildProcess[] = [];
@@ -143,7 +150,17 @@ async function measure(
 ): Promise<Figures> {
   const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
   const time = ["--duration", seconds, "--warmup", "2", "--json"];
-  const { stdout } = await promisify(execFile)("taskset", ["-c", "1", ...client, ...address, ...time, ...args]);
+  const child = spawn("taskset", ["-c", "1", ...client, ...address, ...time, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const reading = () => ({ at: performance.now(), own: readTree([process.pid]), busy: readBusyMs() });
+  const before = reading();
+  let after = before;
+  let stdout = "";
+  // The client has not ended yet: what it used is among the times of its processes.
+  child.stdout.once("data", () => (after = reading()));
+  for await (const chunk of child.stdout) stdout += chunk;
+  const others = (after.busy - before.busy - spent(before.own, after.own)) / (after.at - before.at);
   const figures = JSON.parse(stdout) as {
     srv_us_req: number | null;
     rps: number;
@@ -156,7 +173,7 @@ async function measure(
   if (figures.errors > 0 || Object.keys(figures.immediate).length > 0)
     throw new Error(`the exchange failed: ${stdout}`);
   const mib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
-  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99, mib };
+  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99, mib, others: Math.max(0, others) };
 }
 
 let client = [process.execPath, join(import.meta.dirname, "support", "node-load.ts")];
@@ -201,12 +218,6 @@ const startPicker = (main: string, ...more: readonly string[]): Promise<Server> 
   );
 
 const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
-const median = (figures: readonly number[]): number =>
-  quantile(
-    figures.toSorted((a, b) => a - b),
-    0.5,
-  );
-
 /** @returns how many limits do not hold */
 async function besideEcho(): Promise<number> {
   const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
@@ -214,35 +225,53 @@ async function besideEcho(): Promise<number> {
   const epp = await startPicker(MAIN);
   let failed = 0;
   console.log(
-    "case                          sluice us   echo us   x echo  floor us   reference us   x reference   sluice/s   pick p99 us   MiB",
+    "case                         sluice us   echo us  x echo (range)        floor us  x floor   x reference   sluice/s   pick p99 us   MiB  others",
   );
   for (const { name, args, reference, limit } of CASES) {
-    const ours: Figures[] = [];
-    const bare: Figures[] = [];
-    const floor: Figures[] = [];
-    for (let round = 0; round < Number(values.rounds); round++) {
-      bare.push(await measure(client, echo, args));
-      floor.push(await measure(client, bottom, args));
-      ours.push(await measure(client, epp, args));
-    }
-    const [us, bareUs] = [least(ours), least(bare)];
-    const ratio = us.us / bareUs.us;
-    const share = reference === undefined ? Number.NaN : us.us / reference;
-    const holds =
-      (limit?.echo === undefined || ratio <= limit.echo) &&
-      (limit?.reference === undefined || share <= limit.reference);
+    const all: (readonly [bare: Figures, floor: Figures, ours: Figures])[] = [];
+    for (let round = 0; round < Number(values.rounds); round++)
+      all.push([
+        await measure(client, echo, args),
+        await measure(client, bottom, args),
+        await measure(client, epp, args),
+      ]);
+    const quiet = all.filter((round) => round.every(({ others }) => others <= MOST_OTHERS));
+    const rounds = quiet.length > 0 ? quiet : all;
+    const of = (server: 0 | 1 | 2, figure: (one: Figures) => number = ({ us }) => us): number =>
+      median(rounds.map((round) => figure(round[server])));
+    const ratios = rounds.map(([bare, , ours]) => ours.us / bare.us);
+    const [us, ratio] = [of(2), median(ratios)];
+    const share = reference === undefined ? undefined : us / reference;
+    const most = limit?.echo ?? limit?.reference;
+    const holds = most === undefined || (limit?.echo !== undefined ? ratio : share!) <= most;
     if (!holds) failed++;
-    const limits =
-      limit === undefined
-        ? ""
-        : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
-    console.log(
-      `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${least(floor).us.toFixed(1).padStart(9)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)} ${median(
-        ours.map((figures) => figures.mib),
-      )
+    const columns = [
+      us.toFixed(1).padStart(9),
+      of(0).toFixed(1).padStart(9),
+      `${ratio.toFixed(2)} (${range(ratios, (one) => one.toFixed(2))})`.padStart(20),
+      of(1).toFixed(1).padStart(9),
+      (us / of(1)).toFixed(2).padStart(8),
+      (share?.toFixed(3) ?? "").padStart(13),
+      of(2, ({ rps }) => rps)
         .toFixed(0)
-        .padStart(5)}${limits}`,
-    );
+        .padStart(10),
+      of(2, ({ pickP99 }) => pickP99)
+        .toFixed(0)
+        .padStart(13),
+      of(2, ({ mib }) => mib)
+        .toFixed(0)
+        .padStart(5),
+      Math.max(...rounds.flat().map(({ others }) => others))
+        .toFixed(2)
+        .padStart(7),
+    ];
+    const unit = limit?.echo === undefined ? "reference" : "echo";
+    const notes = [
+      ...(most === undefined ? [] : [`${holds ? "holds" : "FAILS"}: at most ${most} x the ${unit}`]),
+      ...(quiet.length === 0 ? ["no quiet round"] : []),
+      ...(quiet.length > 0 && quiet.length < all.length ? [`${quiet.length} of ${all.length} rounds count`] : []),
+    ];
+    console.log(`${name.padEnd(28)} ${columns.join(" ")}  ${notes.join("; ")}`.trimEnd());
   }
   return failed;
 }

@@ -4,6 +4,7 @@
  *
  *   node bench/extproc.ts [--seconds 4] [--rounds 5] [--match "1 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts --flags "--memory-limit 256Mi"
  *   node bench/extproc.ts --main dist/commands/main.js --against ../before/dist/commands/main.js
  *   node bench/extproc.ts --flow-control [--seconds 4] [--rounds 4] [--match "KB prompt"]
  *
@@ -24,13 +25,12 @@
  * it is slower, so that batches are smaller.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { readTree, spent } from "./peers/cpu.ts";
 import { MOST_OTHERS, median, range } from "./peers/figures.ts";
-import { readBusyMs } from "./peers/others.ts";
+import { exchanges, type Figures, type Server } from "./support/exchanges.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
@@ -40,11 +40,14 @@ const { values } = parseArgs({
     against: { type: "string" },
     // The package takes less memory than the sources, whose types Node.js strips: dist/commands/main.js.
     main: { type: "string", default: join("src", "commands", "main.ts") },
+    // Flags of this checkout's picker, with blanks between them.
+    flags: { type: "string", default: "" },
     "flow-control": { type: "boolean", default: false },
     match: { type: "string", default: "" },
   },
 });
 const MAIN = values.main;
+const FLAGS = values.flags.split(" ").filter((flag) => flag !== "");
 const against = values.against === undefined ? undefined : resolve(values.against);
 if (against !== undefined && values["flow-control"]) throw new Error("give --against or --flow-control, not both");
 
@@ -90,16 +93,6 @@ if (CASES.length === 0)
 const MODEL_PORT = 18_765;
 const PAGE = join(import.meta.dirname, "data", "vllm-metrics.txt");
 
-interface Figures {
-  readonly us: number;
-  readonly rps: number;
-  readonly pickP99: number;
-  /** Resident memory at the end. */
-  readonly mib: number;
-  /** Cores that programs outside of the benchmark used. */
-  readonly others: number;
-}
-
 const started: ChildProcess[] = [];
 process.on("exit", () => {
   for (const child of started) child.kill("SIGKILL");
@@ -113,11 +106,6 @@ function build(): string {
   cpSync(join(import.meta.dirname, "extproc-load"), folder, { recursive: true });
   execFileSync("make", ["-s"], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   return folder;
-}
-
-interface Server {
-  readonly pid: number;
-  readonly port: number;
 }
 
 /** Starts a server on core 0 and waits for its ready line. @returns pid and port */
@@ -142,39 +130,8 @@ function start(args: readonly string[], name: string): Promise<Server> {
 /** Seconds of load between the start of two pickers and the first case. */
 const WARM_SECONDS = "4";
 
-async function measure(
-  client: readonly string[],
-  server: Server,
-  args: readonly string[],
-  seconds: string = values.seconds,
-): Promise<Figures> {
-  const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
-  const time = ["--duration", seconds, "--warmup", "2", "--json"];
-  const child = spawn("taskset", ["-c", "1", ...client, ...address, ...time, ...args], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const reading = () => ({ at: performance.now(), own: readTree([process.pid]), busy: readBusyMs() });
-  const before = reading();
-  let after = before;
-  let stdout = "";
-  // The client has not ended yet: what it used is among the times of its processes.
-  child.stdout.once("data", () => (after = reading()));
-  for await (const chunk of child.stdout) stdout += chunk;
-  const others = (after.busy - before.busy - spent(before.own, after.own)) / (after.at - before.at);
-  const figures = JSON.parse(stdout) as {
-    srv_us_req: number | null;
-    rps: number;
-    errors: number;
-    immediate: object;
-    pick_us: { p99: number };
-  };
-  // NaN leaves JSON as null.
-  if (!figures.srv_us_req) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
-  if (figures.errors > 0 || Object.keys(figures.immediate).length > 0)
-    throw new Error(`the exchange failed: ${stdout}`);
-  const mib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
-  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99, mib, others: Math.max(0, others) };
-}
+const measure = (client: readonly string[], server: Server, args: readonly string[], seconds = values.seconds) =>
+  exchanges(client, server, args, seconds);
 
 let client = [process.execPath, join(import.meta.dirname, "support", "node-load.ts")];
 let pages = [process.execPath, join(import.meta.dirname, "support", "page-server.ts"), String(MODEL_PORT)];
@@ -222,7 +179,7 @@ const least = (figures: readonly Figures[]): Figures => figures.reduce((best, on
 async function besideEcho(): Promise<number> {
   const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
   const bottom = await start([join("bench", "support", "own-echo.ts")], "floor");
-  const epp = await startPicker(MAIN);
+  const epp = await startPicker(MAIN, ...FLAGS);
   let failed = 0;
   console.log(
     "case                         sluice us   echo us  x echo (range)        floor us  x floor   x reference   sluice/s   pick p99 us   MiB  others",
@@ -292,11 +249,15 @@ interface Pair {
 }
 
 function pairOf(other: string | undefined): Pair {
-  const here = (): Promise<Server> => startPicker(MAIN);
+  const here = (): Promise<Server> => startPicker(MAIN, ...FLAGS);
   if (other !== undefined) return { names: ["here", "there"], starts: [here, () => startPicker(other)], limit: 1.03 };
   const config = join(scratch, "flow-control.yaml");
   writeFileSync(config, FLOW_CONTROL);
-  return { names: ["on", "off"], starts: [() => startPicker(MAIN, "--config-file", config), here], limit: 1.05 };
+  return {
+    names: ["on", "off"],
+    starts: [() => startPicker(MAIN, ...FLAGS, "--config-file", config), here],
+    limit: 1.05,
+  };
 }
 
 /** @returns how many cases are above the limit */

@@ -75,6 +75,8 @@ export function litellmConfig(model: string, endpoints: readonly string[]): stri
       litellm_params: { model: `hosted_vllm/${model}`, api_base: `http://${address}/v1`, api_key: "none" },
     })),
     router_settings: { routing_strategy: "simple-shuffle", num_retries: 0 },
+    // It refuses to start without a key; no proxy of the comparison has one.
+    general_settings: { dangerously_permit_weak_or_unset_master_key: true },
     litellm_settings: { telemetry: false, request_timeout: 600 },
   });
 }

@@ -2,7 +2,7 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside two echo servers of the same run: one on bare
  * node:http2, and one on Sluice's own HTTP/2, which is the floor.
  *
- *   node bench/extproc.ts [--seconds 4] [--rounds 5] [--match "1 KB"]
+ *   node bench/extproc.ts [--seconds 4] [--warmup 2] [--rounds 5] [--match "1 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts --flags "--memory-limit 256Mi"
  *   node bench/extproc.ts --main dist/commands/main.js --against ../before/dist/commands/main.js
@@ -36,6 +36,7 @@ const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
+    warmup: { type: "string", default: "2" },
     rounds: { type: "string", default: "5" },
     against: { type: "string" },
     // The package takes less memory than the sources, whose types Node.js strips: dist/commands/main.js.
@@ -131,7 +132,7 @@ function start(args: readonly string[], name: string): Promise<Server> {
 const WARM_SECONDS = "4";
 
 const measure = (client: readonly string[], server: Server, args: readonly string[], seconds = values.seconds) =>
-  exchanges(client, server, args, seconds);
+  exchanges(client, server, args, seconds, values.warmup);
 
 let client = [process.execPath, join(import.meta.dirname, "support", "node-load.ts")];
 let pages = [process.execPath, join(import.meta.dirname, "support", "page-server.ts"), String(MODEL_PORT)];

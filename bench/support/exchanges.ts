@@ -24,16 +24,17 @@ export interface Server {
 
 /**
  * Runs the client of bench/extproc.ts on core 1 against a server.
- * @param client its command line @param args of the case @param seconds that count, behind 2 of warm-up
+ * @param client its command line @param args of the case @param seconds that count @param warmup seconds before them
  */
 export async function exchanges(
   client: readonly string[],
   server: Server,
   args: readonly string[],
   seconds: string,
+  warmup: string,
 ): Promise<Figures> {
   const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
-  const time = ["--duration", seconds, "--warmup", "2", "--json"];
+  const time = ["--duration", seconds, "--warmup", warmup, "--json"];
   const child = spawn("taskset", ["-c", "1", ...client, ...address, ...time, ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });

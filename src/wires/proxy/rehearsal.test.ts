@@ -9,7 +9,7 @@ import type { SyntheticExchange } from "../../picker/exchange/synthetic.ts";
 import { PathTable } from "./path-table.ts";
 import { rehearsal } from "./rehearsal.ts";
 
-const PATHS = new PathTable(() => false, []);
+const PATHS = new PathTable(() => true, []);
 
 const synthetic = (length: number, chunks: number): SyntheticExchange => ({
   headers: [

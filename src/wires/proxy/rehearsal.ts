@@ -149,7 +149,7 @@ class MessageReader {
   }
 
   readonly push = (piece: Buffer): void => {
-    this.#text += piece.latin1Slice();
+    this.#text += piece.toString("latin1");
     const headEnd = this.#text.indexOf(HEAD_END);
     if (headEnd < 0) return;
     const head = this.#text.slice(0, headEnd + HEAD_END.length);

@@ -17,9 +17,9 @@ const LOOPBACK = "127.0.0.1";
 /**
  * Plays synthetic exchanges over loopback connections of their own, through a proxy of their own, to a model server that knows the
  * answers: they execute the parsers, connections and timers, too. Where the loopback interface cannot be used, nothing is played.
- * @param paths what the gateway lets pass
+ * @param paths what the gateway lets pass @param patience milliseconds after which it is given up
  */
-export function rehearsal(clock: Clock, paths: PathTable): PlayExchanges {
+export function rehearsal(clock: Clock, paths: PathTable, patience = PATIENCE): PlayExchanges {
   return async (openExchange, exchanges) => {
     const answers = new Map<string, Buffer[]>();
     const sockets = new Set<Socket>();
@@ -44,7 +44,7 @@ export function rehearsal(clock: Clock, paths: PathTable): PlayExchanges {
       });
       proxy = running;
       await new Promise<void>((resolve) => {
-        const timer = clock.after(PATIENCE, resolve);
+        const timer = clock.after(patience, resolve);
         const client = new RehearsingClient(running.port, exchanges, answers, () => {
           timer.cancel();
           resolve();

@@ -31,6 +31,7 @@ describe("a rehearsal of the gateway", () => {
   it("plays every exchange to its end through the proxy, and no endpoint is asked", async () => {
     const opened: FakeExchange[] = [];
     const seen: string[] = [];
+    const received: number[] = [];
     // Nothing listens there.
     const endpoints = [loopbackEndpoint(1)];
     const exchanges = [10, 16_384, 200_000, ...new Array<number>(60).fill(1000)].map((size, i) =>
@@ -45,6 +46,10 @@ describe("a rehearsal of the gateway", () => {
       const at = opened.length;
       const plan = {
         endpoints,
+        decide(exchange: FakeExchange) {
+          received.push(exchange.text.length);
+          return exchange.route();
+        },
         atAnswer(_: FakeExchange, chunk: Uint8Array) {
           pieces.push(Buffer.from(chunk).toString());
           seen[at] = pieces.join("");
@@ -57,7 +62,7 @@ describe("a rehearsal of the gateway", () => {
     }, exchanges);
     expect(opened.map(({ ends }) => ends)).toEqual(exchanges.map(() => ["complete"]));
     expect(opened.flatMap(({ breaches }) => breaches)).toEqual([]);
-    expect(opened.map(({ text }) => text.length).sort()).toEqual(exchanges.map(({ body }) => body.length).sort());
+    expect(received.sort()).toEqual(exchanges.map(({ body }) => body.length).sort());
     expect(seen.toSorted()).toEqual(exchanges.map(answered).sort());
   });
 

@@ -32,6 +32,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "commands/batch-server": [
     "commands/common",
+    "commands/dispatch",
     "commands/gateway",
     "wires/access",
     "wires/admin",

@@ -11,6 +11,7 @@ import { DEFAULT_BATCH_LIMITS } from "../../src/async/batch-api/records.ts";
 import type { InferenceClient } from "../../src/async/dispatch/send/inference-client.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import type { VirtualClock } from "../../src/base/clock/virtual.ts";
+import { createDispatchMetrics } from "../../src/base/telemetry/dispatch-metrics.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { MetricsRegistry } from "../../src/base/telemetry/registry.ts";
 
@@ -60,7 +61,7 @@ export function startBatch(options: {
       ...{ gateway: "http://gateway", gatewayKey: undefined, tls: {}, workers, requestTimeout: 600_000 },
       gate: { baseline, from: { saturation: () => ({ value: saturation(), at: clock.wall() }) } },
     },
-    { clock, random: new SeededRandom(1), log, registry: new MetricsRegistry(), client },
+    { clock, random: new SeededRandom(1), log, metrics: createDispatchMetrics(new MetricsRegistry()), client },
   );
   const engine = new BatchEngine({
     ...{ store, queue, limits: DEFAULT_BATCH_LIMITS, window: 2000, namesBatches: true, clock, log },

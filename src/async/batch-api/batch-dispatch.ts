@@ -3,9 +3,8 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "../../base/plugin/gate.ts";
-import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { QueueSettings } from "../brokers/settings.ts";
 import { BacklogPoller } from "../dispatch/backlog-poller.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
@@ -46,6 +45,19 @@ export interface BatchDispatchSettings {
   readonly gate: BatchGate | undefined;
 }
 
+/** What the process around a dispatcher of batches brings. */
+export interface BatchDispatchDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  /** Of a dispatcher, with a queue for each lane of batches. */
+  readonly metrics: DispatchMetrics;
+  /** Receives the milliseconds of each attempt at the gateway. */
+  readonly onLatency?: ((milliseconds: number) => void) | undefined;
+  /** Sends the requests; absent = HTTP. */
+  readonly client?: InferenceClient;
+}
+
 /** What a gate knows of the load of the model servers. */
 export interface BatchGate {
   /** The share that stays free for other requests, 0 to below 1. */
@@ -61,30 +73,19 @@ export type Saturation = () => { readonly value: number; readonly at: number };
 const SATURATION_METRIC = "llm_d_epp_flow_control_pool_saturation";
 const OWN_SOURCE = "gateway-saturation";
 
-export interface BatchDispatchDeps {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Logger;
-  /** Gets the metrics of a dispatcher, with a queue for each lane of batches. */
-  readonly registry: MetricsRegistry;
-  /** Sends the requests; absent = HTTP. */
-  readonly client?: InferenceClient;
-}
-
 /** The dispatcher of the batches of one folder. */
 export class BatchDispatch {
+  readonly dispatcher: Dispatcher;
   readonly #settings: BatchDispatchSettings;
   readonly #clock: Clock;
-  readonly #dispatcher: Dispatcher;
   readonly #backlog: BacklogPoller;
   readonly #closers: (() => Promise<void> | void)[];
 
   /** @throws SluiceError GATE_PARAMETERS */
   constructor(queue: LineQueue, settings: BatchDispatchSettings, deps: BatchDispatchDeps) {
-    const { clock, random, log, registry } = deps;
+    const { clock, random, log, metrics } = deps;
     this.#settings = settings;
     this.#clock = clock;
-    const metrics = createDispatchMetrics(registry);
     const gates = new GateFactory({
       definitions: [...VERDICT_GATES, ...METRIC_GATES],
       sources: [...METRIC_SOURCES, ...ownSources(settings.gate)],
@@ -98,8 +99,9 @@ export class BatchDispatch {
     const queues = queuesOf(settings);
     const broker = new LineBroker(queue, { queues, pollInterval: POLL }, deps);
     this.#closers = [() => broker.close(), () => client.close(), () => gates.close()];
-    this.#dispatcher = new Dispatcher({
+    this.dispatcher = new Dispatcher({
       ...{ broker, clock, random, log, metrics, client, queues },
+      ...(deps.onLatency && { onLatency: deps.onLatency }),
       pools: [{ id: POOL, workers: settings.workers, gate: gateSpec(settings.gate) }],
       leases: LEASES,
       pollInterval: POLL,
@@ -113,20 +115,20 @@ export class BatchDispatch {
       gate: (spec, owner) => gates.make(spec, owner),
     });
     this.#backlog = new BacklogPoller({
-      ...{ broker, metrics, clock, consumers: this.#dispatcher.consumers, interval: BACKLOG },
+      ...{ broker, metrics, clock, consumers: this.dispatcher.consumers, interval: BACKLOG },
     });
   }
 
   start(): void {
-    this.#dispatcher.start();
+    this.dispatcher.start();
     this.#backlog.start();
   }
 
   /** Whether lines may go now, and why not. */
   get state(): GateState {
     const { workers } = this.#settings;
-    const running = this.#dispatcher.pools.reduce((sum, pool) => sum + pool.running, 0);
-    const [capacity] = this.#dispatcher.capacities.values();
+    const running = this.dispatcher.pools.reduce((sum, pool) => sum + pool.running, 0);
+    const [capacity] = this.dispatcher.capacities.values();
     if (capacity === undefined)
       return {
         state: "none",
@@ -151,7 +153,7 @@ export class BatchDispatch {
   /** Ends requests within `drainTimeout` milliseconds; those that run longer go back into the queue. */
   async stop(drainTimeout: number): Promise<void> {
     this.#backlog.stop();
-    await this.#dispatcher.stop(drainTimeout);
+    await this.dispatcher.stop(drainTimeout);
     for (const close of this.#closers.splice(0)) await close();
   }
 }

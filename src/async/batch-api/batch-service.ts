@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import type { Dispatcher } from "../dispatch/dispatcher.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
@@ -52,6 +53,11 @@ export class BatchService {
     this.#engine = new BatchEngine({
       ...{ store: this.#store, queue, limits, window, namesBatches, clock, log },
     });
+  }
+
+  /** Of the lines. */
+  get dispatcher(): Dispatcher {
+    return this.#dispatch.dispatcher;
   }
 
   start(): void {

@@ -3,6 +3,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
@@ -16,7 +17,7 @@ const log = createLogger({ ...logging, name: "batch" });
 
 try {
   const registry = new MetricsRegistry();
-  const deps = { clock: realClock, random: freshRandom(), log, registry };
+  const deps = { clock: realClock, random: freshRandom(), log, metrics: createDispatchMetrics(registry) };
   const service = new BatchService({ ...options, gate: gateOf(gate) }, deps);
   service.start();
   parentPort!.on("message", (order: ThreadOrder) => {

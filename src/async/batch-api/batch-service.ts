@@ -9,6 +9,9 @@ import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
 import type { BatchLimits } from "./records.ts";
+import { S3Contents } from "./s3-contents.ts";
+import { S3Mover } from "./s3-mover.ts";
+import type { S3Objects } from "./s3-objects.ts";
 import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
@@ -33,20 +36,27 @@ export class BatchService {
   readonly #dispatch: BatchDispatch;
   readonly #client: ReturnType<typeof sqliteQueueClient>;
   readonly #webhook: Webhook | undefined;
+  readonly #mover: S3Mover | undefined;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
 
-  /** @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
+  /** @param objects the bucket for files; undefined = they stay in the folder @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
   constructor(
     options: BatchServiceOptions,
     deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
+    objects?: S3Objects,
   ) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
     const folder = new BatchFolder(options.folder);
-    this.#store = new BatchStore(folder, options.webhook !== undefined);
+    const contents = objects && new S3Contents(folder, objects, (id) => this.#mover?.free(id));
+    this.#store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
+    if (objects !== undefined) {
+      const isInput = (id: string): boolean => this.#store.files.isInput(id);
+      this.#mover = new S3Mover({ folder, files: this.#store.bucketFiles(), objects, isInput, clock, log });
+    }
     this.#store.sweep();
     this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
     // The engine finds lost submissions, and drops results that it knows.
@@ -68,6 +78,7 @@ export class BatchService {
     this.#dispatch.start();
     this.#engine.start();
     this.#webhook?.start();
+    this.#mover?.start();
     this.#note();
   }
 
@@ -82,6 +93,7 @@ export class BatchService {
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
     await this.#webhook?.stop();
+    await this.#mover?.stop();
     this.#client.close();
     this.#store.close();
   }

@@ -7,14 +7,16 @@ import { createLogger } from "../../base/telemetry/logging.ts";
 import type { BatchGate } from "./batch-dispatch.ts";
 import { BatchService } from "./batch-service.ts";
 import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
+import { loadS3, S3Objects } from "./s3-objects.ts";
 
-const { logging, gate, ...options } = workerData as ThreadData;
+const { logging, gate, s3, ...options } = workerData as ThreadData;
 const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
 const log = createLogger({ ...logging, name: "batch" });
 
 try {
   const deps = { clock: realClock, random: freshRandom(), log };
-  const service = new BatchService({ ...options, gate: gateOf(gate) }, deps);
+  const objects = s3 && new S3Objects(await loadS3(), s3);
+  const service = new BatchService({ ...options, gate: gateOf(gate) }, deps, objects);
   await service.start();
   parentPort!.on("message", (order: ThreadOrder) => {
     if (order.kind === "wake") service.wake();

@@ -3,6 +3,8 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import { S3Contents } from "../../async/batch-api/s3-contents.ts";
+import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
@@ -19,10 +21,11 @@ import type { KeysSettings } from "../../wires/access/keys-settings.ts";
 import { checkDoor } from "../../wires/access/open-door.ts";
 import { guardedApp, loopbackOnly } from "../../wires/admin/access.ts";
 import { listen, shut } from "../../wires/admin/listen.ts";
+import { showBucket, showWebhook } from "../../wires/batch-api/api-metrics.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
 import { batchesFeed } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
-import { showWebhook } from "../../wires/batch-api/webhook-metrics.ts";
+import { openBucket } from "../../wires/batch-api/open-bucket.ts";
 
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
@@ -46,12 +49,14 @@ export interface BatchServerOptions {
   readonly limits: BatchLimits;
   /** Who is told of the ends of batches; undefined = nobody. */
   readonly webhook: WebhookSettings | undefined;
+  /** Where files go; undefined = they stay in the folder. */
+  readonly bucket: S3Settings | undefined;
   readonly logLevel: LogLevel;
 }
 
 /**
  * Starts the Batch API.
- * @throws SluiceError BATCH_SERVED, BATCH_STORE, QUEUE_FILE_..., LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
+ * @throws SluiceError BATCH_SERVED, BATCH_STORE, BATCH_BUCKET, S3_CLIENT_MISSING, QUEUE_FILE_..., LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
  */
 async function startBatchServer(
   options: BatchServerOptions,
@@ -69,6 +74,8 @@ async function startBatchServer(
     for (const end of parts.splice(0).reverse()) await end();
   };
   try {
+    const objects = options.bucket && (await openBucket(options.bucket, log));
+    parts.push(() => objects?.close());
     const service = new BatchService(
       {
         ...options,
@@ -77,10 +84,11 @@ async function startBatchServer(
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
       { clock, random, log },
+      objects,
     );
     let drainTimeout = 0;
     parts.push(() => service.stop(drainTimeout));
-    const store = new BatchStore(folder);
+    const store = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
     parts.push(() => store.close());
     const access = await startAccess(keys, {
       ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
@@ -90,6 +98,7 @@ async function startBatchServer(
     const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
     const registry = new MetricsRegistry();
     parts.push(startProcessMetrics(registry, clock));
+    if (objects !== undefined) parts.push(showBucket(registry, store.bucketFiles()));
     if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
     const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
     pages.get("/healthz", (context) => context.text("ok\n"));

@@ -121,6 +121,11 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
     );
+  if (rest.s3Endpoint !== undefined && rest.files === undefined)
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without batch.files (--batch-files)",
+    );
   if (rest.webhookSecretFile !== undefined && rest.webhook === undefined)
     throw new SluiceError(
       "FLAG_CONFLICT",

@@ -58,7 +58,7 @@ export class EngineRig {
     this.#window = options.window ?? 7;
     this.#notifies = options.notifies ?? false;
     this.limits = { ...DEFAULT_BATCH_LIMITS, ...options.limits };
-    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
+    this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
     this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
     this.#broker = this.#opened(this.#newBroker());
     this.engine = this.#newEngine();
@@ -68,7 +68,7 @@ export class EngineRig {
   crash(): void {
     const wall = this.clock.wall();
     this.clock = new VirtualClock(wall);
-    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
+    this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
     this.store.sweep();
     this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
     this.#broker = this.#opened(this.#newBroker());

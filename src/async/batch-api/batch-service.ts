@@ -1,10 +1,10 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
-import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
+import type { Dispatcher } from "../dispatch/dispatcher.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
-import { BatchDispatch, type BatchDispatchSettings } from "./batch-dispatch.ts";
+import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
@@ -41,12 +41,11 @@ export class BatchService {
   readonly #log: Logger;
   #noting: Timer | undefined;
 
-  /** @param objects the bucket for files; undefined = they stay in the folder @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
-  constructor(
-    options: BatchServiceOptions,
-    deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
-    objects?: S3Objects,
-  ) {
+  /**
+   * @param objects the bucket for files; undefined = they stay in the folder
+   * @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS
+   */
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, objects?: S3Objects) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
@@ -69,6 +68,11 @@ export class BatchService {
     this.#engine = new BatchEngine({
       ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
     });
+  }
+
+  /** Of the lines. */
+  get dispatcher(): Dispatcher {
+    return this.#dispatch.dispatcher;
   }
 
   /** @throws SluiceError BROKER_UNAVAILABLE */

@@ -41,8 +41,8 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
   );
 
   app.post("/:id/cancel", (context) => {
-    const { id, status } = found(context);
-    if (status !== "cancelling" && !store.batches.move(id, "cancelling", clock.wall() / 1000)) {
+    const { id } = found(context);
+    if (!store.batches.cancel(id, clock.wall() / 1000)) {
       const now = found(context).status;
       throw new ApiError(
         400,

@@ -10,7 +10,7 @@ import { Pickers, peersOf } from "./pickers.ts";
 const LASTS = 60_000;
 /** Milliseconds for which the store is away, and for which it is there before. */
 const AWAY = 10_000;
-const ROUNDS = 3;
+const ROUNDS = Number(process.env["SLUICE_ROUNDS"]) || 3;
 const STRANDS = 16;
 const DOCUMENTS = 60;
 const SESSIONS = 24;

@@ -50,7 +50,7 @@ const parameters = z
       .default(true)
       .describe("Take block size and capacity from the engines' cache configuration where they report it."),
     blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
-    blockSize: z.int().optional().describe("Deprecated alias, used while blockSizeTokens is left at 16."),
+    blockSize: z.int().optional().describe("Deprecated name of blockSizeTokens; counts while that is 16."),
     maxPrefixBlocksToMatch: z
       .int()
       .min(0)
@@ -60,7 +60,7 @@ const parameters = z
       .int("maxPrefixTokensToMatch must be an integer")
       .min(0, "maxPrefixTokensToMatch must not be negative")
       .default(131_072)
-      .describe("The most tokens per request that are hashed; 0 = maxPrefixBlocksToMatch decides."),
+      .describe("The most tokens of a request that Sluice hashes; 0 = maxPrefixBlocksToMatch decides."),
     lruCapacityPerServer: z
       .int()
       .min(1)
@@ -82,7 +82,7 @@ const parameters = z
 export const approxPrefixCacheProducer = defineProducer({
   type: "approx-prefix-cache-producer",
   describe:
-    "Remembers which prompt prefixes were routed where, and publishes how much of a prompt each endpoint may hold.",
+    "Remembers the prompt prefixes that each endpoint got, and publishes how much of a prompt each endpoint may hold.",
   parameters,
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
   optional: [TOKENIZED_PROMPT],

@@ -34,10 +34,11 @@ const CHECK: readonly Step[] = [
   { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];
 
+/** Tests of the lanes with real parts start what `BUILD` has just built. */
 const vitest = (lane: string, ...only: readonly string[]): Step => ({
   name: `${lane} tests`,
   command: [bin("vitest"), "run", "--reporter=default", "--reporter=./scripts/count-reporter.ts", ...only],
-  env: { SLUICE_LANE: lane },
+  env: { SLUICE_LANE: lane, ...(lane === "unit" ? {} : { SLUICE_PROGRAM: join(root, "dist", "commands", "main.js") }) },
 });
 
 const parts = (...which: readonly string[]): Step => ({

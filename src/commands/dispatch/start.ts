@@ -114,7 +114,7 @@ export async function startDispatcher(
     })();
     const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
     if (!(await Promise.race([ended, late])))
-      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process ends without it");
+      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process does not wait");
   };
   try {
     const dispatcher = new Dispatcher({

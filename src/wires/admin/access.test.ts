@@ -10,6 +10,7 @@ const GUARDED = [
   "/debug/endpoints",
   "/debug/decisions",
   "/debug/decisions/1",
+  "/debug/peers",
   "/nothing",
   "/metrics/",
 ];

@@ -14,6 +14,8 @@ export class FakeGrpcStream implements GrpcStream {
   readonly breaches: string[] = [];
   /** Delivery of messages is stopped. */
   paused = false;
+  /** Messages given back so far. */
+  recycled = 0;
   /** Pauses so far. */
   pauses = 0;
   /** The peer reads too slowly: sends return false. */
@@ -44,6 +46,12 @@ export class FakeGrpcStream implements GrpcStream {
   pause(): void {
     this.paused = true;
     this.pauses++;
+  }
+
+  /** Whoever still reads the message finds other bytes. */
+  recycle(message: Uint8Array): void {
+    this.recycled++;
+    message.fill(0xaa);
   }
 
   resume(): void {

@@ -50,6 +50,10 @@ class RecordedStream implements GrpcStream {
     this.#stream.pause();
   }
 
+  recycle(message: Uint8Array): void {
+    this.#stream.recycle(message);
+  }
+
   resume(): void {
     this.#stream.resume();
   }

@@ -27,6 +27,11 @@ export interface GrpcStream {
    * affected. A reset is still reported.
    */
   pause(): void;
+  /**
+   * Gives a message back, within its `message` event: nobody keeps a view of its bytes, so that the next message of any call may
+   * take their place.
+   */
+  recycle(message: Uint8Array): void;
   /** Undoes `pause`. Messages arrive in a later turn, or at the end of the `message` call that resumed. */
   resume(): void;
   /**

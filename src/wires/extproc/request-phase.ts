@@ -83,6 +83,11 @@ export class RequestPhase {
     return this.#routed && this.#unanswered;
   }
 
+  /** The exchange has copied the body so far, and more of it follows: it keeps a reference to the last piece alone. */
+  get gathering(): boolean {
+    return !this.#ended && !this.#routed;
+  }
+
   /** Bytes flow both ways from here, and sluice does not read them: an HTTP upgrade, or CONNECT. */
   get tunnel(): boolean {
     return this.#tunnel;

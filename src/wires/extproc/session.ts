@@ -123,7 +123,7 @@ export class Session implements GrpcStreamEvents, Wire {
         this.#settle(this.#request.onHeaders(request));
         break;
       case "request_body":
-        if (!this.#answeredByProxy()) this.#settle(this.#request.onBody(request));
+        if (!this.#answeredByProxy()) this.#onRequestBody(request);
         break;
       case "request_trailers":
         if (!this.#answeredByProxy()) this.#settle(this.#request.onTrailers(request));
@@ -137,6 +137,12 @@ export class Session implements GrpcStreamEvents, Wire {
       case "response_trailers":
         this.#response.onTrailers();
     }
+  }
+
+  #onRequestBody(request: ProcessingRequest): void {
+    const pending = this.#request.onBody(request);
+    if (pending === undefined && this.#request.gathering) this.#stream.recycle(request.message);
+    this.#settle(pending);
   }
 
   /** @returns false when the modes are refused */

@@ -202,7 +202,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       views,
       feed: feed.source,
       demo: options.demo,
-      batches: batches && (() => batches.feed()),
+      batches: batches?.shown,
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);

@@ -153,6 +153,9 @@ export class Http2Call implements GrpcStream {
     this.#stream.pause();
   }
 
+  /** Messages are views of what `node:http2` allocates. */
+  recycle(): void {}
+
   resume(): void {
     if (!this.#paused || this.#closed) return;
     this.#paused = false;

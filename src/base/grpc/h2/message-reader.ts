@@ -8,12 +8,32 @@ const SLAB_LIMIT = 8 * 1024;
 let slab = EMPTY;
 let slabAt = 0;
 
+/** Messages that were given back. They are too large for the slab, and at most `SPARE_SIZE`: together at most 4 MiB. */
+const SPARE: Buffer[] = [];
+const SPARE_SIZE = 128 * 1024;
+const MAX_SPARES = 32;
+
+/**
+ * Memory for a message that is too large for the slab. The pieces of a body have mostly the same size, so the memory of the last
+ * one is used again: bodies would otherwise leave all their bytes once more as garbage outside the heap.
+ */
+function memoryFor(length: number): Buffer {
+  const spare = length <= SPARE_SIZE ? SPARE.pop() : undefined;
+  if (spare !== undefined) {
+    if (spare.length === length) return spare;
+    const size = spare.buffer.byteLength;
+    // A message that is kept should not keep much more than its own bytes.
+    if (length <= size && size <= 2 * length) return Buffer.from(spare.buffer, 0, length);
+  }
+  return Buffer.allocUnsafeSlow(length);
+}
+
 /** A copy of `bytes[from, to)`. */
 function copyOut(bytes: Buffer, from: number, to: number): Buffer {
   const length = to - from;
   let copy: Buffer;
   if (length > SLAB_LIMIT) {
-    copy = Buffer.allocUnsafeSlow(length);
+    copy = memoryFor(length);
   } else {
     if (length > slab.length - slabAt) {
       slab = Buffer.allocUnsafeSlow(SLAB_SIZE);
@@ -60,6 +80,8 @@ export class MessageReader {
   /** The part of a message that began in an earlier chunk. */
   #partial: Buffer = EMPTY;
   #filled = 0;
+  /** The message last returned, if its memory is its own. */
+  #last: Buffer | undefined;
 
   /** Whether the message last returned had its compressed flag set. */
   compressed = false;
@@ -111,8 +133,16 @@ export class MessageReader {
     this.keep();
   }
 
+  /** Takes back the message last returned, of which nobody keeps a view. Another message changes nothing. */
+  recycle(message: Uint8Array): void {
+    if (message !== this.#last) return;
+    if (message.length <= SPARE_SIZE && SPARE.length < MAX_SPARES) SPARE.push(this.#last);
+    this.#last = undefined;
+  }
+
   /** The next complete message, or undefined until more is fed; undefined for ever after a fault. */
   next(): Buffer | undefined {
+    this.#last = undefined;
     if (this.#length < 0 && !this.#readPrefix()) return undefined;
     const length = this.#length;
     const there = this.#end - this.#at;
@@ -121,7 +151,10 @@ export class MessageReader {
     if (this.#filled === 0 && there >= length) {
       this.#at = from + length;
       this.#length = -1;
-      return this.#kept ? this.#bytes.subarray(from, from + length) : copyOut(this.#bytes, from, from + length);
+      if (this.#kept) return this.#bytes.subarray(from, from + length);
+      const copy = copyOut(this.#bytes, from, from + length);
+      if (length > SLAB_LIMIT) this.#last = copy;
+      return copy;
     }
     if (there === 0) return undefined;
     const taken = there < wanted ? there : wanted;
@@ -134,6 +167,7 @@ export class MessageReader {
     this.#partial = EMPTY;
     this.#filled = 0;
     this.#length = -1;
+    if (length > SLAB_LIMIT) this.#last = whole;
     return whole;
   }
 
@@ -170,7 +204,8 @@ export class MessageReader {
 
   #reserve(needed: number, length: number): void {
     if (this.#partial.length >= needed) return;
-    const larger = Buffer.allocUnsafeSlow(Math.min(length, Math.max(GROWTH * needed, FIRST_ROOM)));
+    const room = Math.min(length, Math.max(GROWTH * needed, FIRST_ROOM));
+    const larger = room === length && length > SLAB_LIMIT ? memoryFor(length) : Buffer.allocUnsafeSlow(room);
     this.#partial.copy(larger, 0, 0, this.#filled);
     this.#partial = larger;
   }

@@ -106,6 +106,10 @@ export class H2Stream implements GrpcStream, Sender {
     this.#paused = true;
   }
 
+  recycle(message: Uint8Array): void {
+    this.#reader.recycle(message);
+  }
+
   resume(): void {
     if (!this.#paused) return;
     this.#paused = false;

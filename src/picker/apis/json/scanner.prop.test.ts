@@ -71,7 +71,49 @@ const pieces = fc.array(
   { maxLength: 14 },
 );
 
+/** Long strings, which the scan searches with native code: plain text with some other pieces at any place. */
+const longString = fc
+  .array(
+    fc.tuple(
+      fc.oneof(fc.integer({ min: 0, max: 8 }), fc.integer({ min: 500, max: 1200 })),
+      fc.constantFrom("", '\\"', "\\\\", "\\n", "\\u00e9", "\\x", "é", "\u001f", "\u0000", '"', " ", "\u007f"),
+    ),
+    { minLength: 1, maxLength: 6 },
+  )
+  .map((parts) => `"${parts.map(([plain, piece]) => "a".repeat(plain) + piece).join("")}"`);
+
 describe("JSON scanner against JSON.parse", () => {
+  it("agrees on long strings, at every alignment", () => {
+    fc.assert(
+      fc.property(longString, offset, (text, at) => {
+        const bytes = placed(text, at);
+        expect(accepted(bytes)).toBe(acceptedByOracle(bytes));
+      }),
+      { numRuns: 600 },
+    );
+  });
+
+  it("ends each of several long strings at its own quote", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 400, max: 2000 }), { minLength: 1, maxLength: 5 }),
+        offset,
+        (lengths, at) => {
+          const values = lengths.map((length, i) => (i % 2 === 0 ? "b" : "\n").repeat(length));
+          const bytes = placed(JSON.stringify(values), at);
+          const scanner = new JsonScanner(bytes);
+          const found: unknown[] = [];
+          for (let start = scanner.firstElement(0); start >= 0; ) {
+            const end = scanner.skipValue(start);
+            found.push(JSON.parse(Buffer.from(bytes.subarray(start, end)).toString()));
+            start = scanner.nextElement(end);
+          }
+          expect(found).toEqual(values);
+        },
+      ),
+    );
+  });
+
   it("accepts what JSON.stringify writes, at every alignment", () => {
     fc.assert(
       fc.property(value, indent, offset, (document, space, at) => {

@@ -60,13 +60,14 @@ const size = z.string().refine(
 
 const kvBlockIndexConfig = z.strictObject({
   inMemoryConfig: z
-    .strictObject({ size: z.number().min(1).default(DEFAULT_SIZE), podCacheSize: z.int().min(1).default(10) })
+    // Without a default here: a size that the configuration gives is kept, and the default shrinks with a memory limit.
+    .strictObject({ size: z.number().min(1).optional(), podCacheSize: z.int().min(1).default(10) })
     .nullish(),
   costAwareMemoryConfig: z.strictObject({ size: size.default("2GiB") }).nullish(),
   redisConfig: z
     .never({
       error:
-        "is not supported: the index is in the memory of each picker, which hears the engines itself; remove it, and inMemoryConfig with its defaults counts",
+        "is not supported: each picker keeps the index in its memory; remove it, and inMemoryConfig with its defaults counts",
     })
     .optional(),
   enableMetrics: z.boolean().default(false),
@@ -142,8 +143,8 @@ export const preciseParameters = {
   speculativeIndexing: z
     .boolean()
     .default(false)
-    .describe("Expect the blocks of a routed prompt at its endpoint, until the engine announces them."),
-  speculativeTTL: durationText("2s").describe("How long such blocks are expected."),
+    .describe("Count the blocks of a routed prompt at its endpoint before the engine announces them."),
+  speculativeTTL: durationText("2s").describe("How long such blocks count."),
 };
 
 const schema = z.strictObject(preciseParameters);
@@ -179,8 +180,7 @@ export function preciseSettings(parameters: PreciseParameters, indexBytes?: numb
 function pairsOf({ indexerConfig }: PreciseParameters, indexBytes = Number.POSITIVE_INFINITY): number {
   const { costAwareMemoryConfig: inBytes, inMemoryConfig } = indexerConfig.kvBlockIndexConfig;
   if (inBytes) return Math.floor(parseQuantity(inBytes.size.replace(/B$/, "")) / BYTES_PER_PAIR);
-  const size = inMemoryConfig?.size ?? DEFAULT_SIZE;
-  return size === DEFAULT_SIZE ? Math.min(size, Math.floor(indexBytes / BYTES_PER_PAIR)) : size;
+  return inMemoryConfig?.size ?? Math.min(DEFAULT_SIZE, Math.floor(indexBytes / BYTES_PER_PAIR));
 }
 
 function millisecondsOf(interval: string | number): number {
@@ -192,9 +192,10 @@ function millisecondsOf(interval: string | number): number {
 export function preciseNotes(parameters: PreciseParameters): string[] {
   const notes: string[] = [];
   const { inMemoryConfig } = parameters.indexerConfig.kvBlockIndexConfig;
+  const { size = 0 } = inMemoryConfig ?? {};
   const { concurrency, zmqEndpoint, discoverPods } = parameters.kvEventsConfig;
-  if (inMemoryConfig && inMemoryConfig.size !== DEFAULT_SIZE && inMemoryConfig.size > MOST_PAIRS)
-    notes.push(`inMemoryConfig.size ${inMemoryConfig.size} counts as ${MOST_PAIRS}`);
+  // The default is a larger number, too, but nobody has asked for it.
+  if (size > MOST_PAIRS) notes.push(`inMemoryConfig.size ${size} counts as ${MOST_PAIRS}`);
   if (inMemoryConfig && inMemoryConfig.podCacheSize !== 10)
     notes.push("podCacheSize has no effect: all endpoints that hold a block are kept, at a bit each");
   if (concurrency !== 4) notes.push("concurrency has no effect: one thread reads all events");

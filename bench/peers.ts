@@ -94,8 +94,8 @@ if (cases.length === 0)
 
 const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 const SERVERS = 4;
-/** Seconds of load after the start of a subject, so that compilers have seen the code. */
-const WARMUP = 1.5;
+/** Seconds of load after the start of a subject: V8 compiles for some seconds, and a process runs for days. */
+const WARMUP = 5;
 /** A loop in which no request ends is tried again, twice and then four times as long. */
 const MOST_LONGER = 2;
 const BARE = "sluice gateway, bare";
@@ -179,7 +179,7 @@ async function sideBySide(
       const [first, second] = await Promise.all(both.map((one) => load(client, one, args)));
       return cpuRatio(first!, second!);
     };
-    await run(["--seconds", String(2 * WARMUP), "--warmup", "0"]);
+    await run(["--seconds", String(WARMUP), "--warmup", "0"]);
     const ratios: number[] = [];
     for (const { args, connections, warmup, times } of wanted)
       ratios.push(

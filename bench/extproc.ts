@@ -2,8 +2,9 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside two echo servers of the same run: one on bare
  * node:http2, and one on Sluice's own HTTP/2, which is the floor.
  *
- *   node bench/extproc.ts [--seconds 4] [--rounds 3]
+ *   node bench/extproc.ts [--seconds 4] [--warmup 2] [--rounds 5] [--match "1 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts --flags "--memory-limit 256Mi"
  *   node bench/extproc.ts --main dist/commands/main.js --against ../before/dist/commands/main.js
  *   node bench/extproc.ts --flow-control [--seconds 4] [--rounds 4] [--match "KB prompt"]
  *
@@ -16,31 +17,38 @@
  * With `--flow-control`, this checkout runs with flow control on beside itself with flow control off, in the same way. The
  * limits are so high that no request waits.
  *
- * Server and client are pinned to a core each; rounds alternate between the servers, and the smallest figure of each
- * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
+ * Server and client are pinned to a core each; rounds alternate between the servers. Figures are medians of the rounds, and ratios
+ * medians with ranges of the ratios of each round. `others` is the most that programs outside of the benchmark used meanwhile, in
+ * cores; rounds with more than 0.2 do not count while there are others. `--match` takes the case of this name, else all whose name
+ * has the text. The client is `extproc-load` (C), built into .cache/
  * from bench/extproc-load/; it needs libnghttp2, OpenSSL and zlib headers. Without them a client in Node does, and says so:
  * it is slower, so that batches are smaller.
  */
-import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs, promisify } from "node:util";
-import { quantile } from "../src/base/telemetry/quantile.ts";
+import { parseArgs } from "node:util";
+import { MOST_OTHERS, median, range } from "./peers/figures.ts";
+import { exchanges, type Figures, type Server } from "./support/exchanges.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
-    rounds: { type: "string", default: "3" },
+    warmup: { type: "string", default: "2" },
+    rounds: { type: "string", default: "5" },
     against: { type: "string" },
     // The package takes less memory than the sources, whose types Node.js strips: dist/commands/main.js.
     main: { type: "string", default: join("src", "commands", "main.ts") },
+    // Flags of this checkout's picker, with blanks between them.
+    flags: { type: "string", default: "" },
     "flow-control": { type: "boolean", default: false },
     match: { type: "string", default: "" },
   },
 });
 const MAIN = values.main;
+const FLAGS = values.flags.split(" ").filter((flag) => flag !== "");
 const against = values.against === undefined ? undefined : resolve(values.against);
 if (against !== undefined && values["flow-control"]) throw new Error("give --against or --flow-control, not both");
 
@@ -77,21 +85,14 @@ const ALL_CASES: readonly Case[] = [
   { name: "1 KB, 1,000 chunks", args: ["--response-chunks", "1000"], reference: 12_000 },
 ];
 
-const CASES = ALL_CASES.filter(({ name }) => name.includes(values.match));
+const named = ALL_CASES.filter(({ name }) => name === values.match);
+const CASES = named.length > 0 ? named : ALL_CASES.filter(({ name }) => name.includes(values.match));
 if (CASES.length === 0)
   throw new Error(`--match "${values.match}" names no case; there are ${ALL_CASES.map(({ name }) => name).join("; ")}`);
 
 /** Port of the model servers' metrics, and the page they show. */
 const MODEL_PORT = 18_765;
 const PAGE = join(import.meta.dirname, "data", "vllm-metrics.txt");
-
-interface Figures {
-  readonly us: number;
-  readonly rps: number;
-  readonly pickP99: number;
-  /** Resident memory at the end. */
-  readonly mib: number;
-}
 
 const started: ChildProcess[] = [];
 process.on("exit", () => {
@@ -106,11 +107,6 @@ function build(): string {
   cpSync(join(import.meta.dirname, "extproc-load"), folder, { recursive: true });
   execFileSync("make", ["-s"], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   return folder;
-}
-
-interface Server {
-  readonly pid: number;
-  readonly port: number;
 }
 
 /** Starts a server on core 0 and waits for its ready line. @returns pid and port */
@@ -135,29 +131,8 @@ function start(args: readonly string[], name: string): Promise<Server> {
 /** Seconds of load between the start of two pickers and the first case. */
 const WARM_SECONDS = "4";
 
-async function measure(
-  client: readonly string[],
-  server: Server,
-  args: readonly string[],
-  seconds: string = values.seconds,
-): Promise<Figures> {
-  const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
-  const time = ["--duration", seconds, "--warmup", "2", "--json"];
-  const { stdout } = await promisify(execFile)("taskset", ["-c", "1", ...client, ...address, ...time, ...args]);
-  const figures = JSON.parse(stdout) as {
-    srv_us_req: number | null;
-    rps: number;
-    errors: number;
-    immediate: object;
-    pick_us: { p99: number };
-  };
-  // NaN leaves JSON as null.
-  if (!figures.srv_us_req) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
-  if (figures.errors > 0 || Object.keys(figures.immediate).length > 0)
-    throw new Error(`the exchange failed: ${stdout}`);
-  const mib = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
-  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99, mib };
-}
+const measure = (client: readonly string[], server: Server, args: readonly string[], seconds = values.seconds) =>
+  exchanges(client, server, args, seconds, values.warmup);
 
 let client = [process.execPath, join(import.meta.dirname, "support", "node-load.ts")];
 let pages = [process.execPath, join(import.meta.dirname, "support", "page-server.ts"), String(MODEL_PORT)];
@@ -201,48 +176,60 @@ const startPicker = (main: string, ...more: readonly string[]): Promise<Server> 
   );
 
 const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
-const median = (figures: readonly number[]): number =>
-  quantile(
-    figures.toSorted((a, b) => a - b),
-    0.5,
-  );
-
 /** @returns how many limits do not hold */
 async function besideEcho(): Promise<number> {
   const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
   const bottom = await start([join("bench", "support", "own-echo.ts")], "floor");
-  const epp = await startPicker(MAIN);
+  const epp = await startPicker(MAIN, ...FLAGS);
   let failed = 0;
   console.log(
-    "case                          sluice us   echo us   x echo  floor us   reference us   x reference   sluice/s   pick p99 us   MiB",
+    "case                         sluice us   echo us  x echo (range)        floor us  x floor   x reference   sluice/s   pick p99 us   MiB  others",
   );
   for (const { name, args, reference, limit } of CASES) {
-    const ours: Figures[] = [];
-    const bare: Figures[] = [];
-    const floor: Figures[] = [];
-    for (let round = 0; round < Number(values.rounds); round++) {
-      bare.push(await measure(client, echo, args));
-      floor.push(await measure(client, bottom, args));
-      ours.push(await measure(client, epp, args));
-    }
-    const [us, bareUs] = [least(ours), least(bare)];
-    const ratio = us.us / bareUs.us;
-    const share = reference === undefined ? Number.NaN : us.us / reference;
-    const holds =
-      (limit?.echo === undefined || ratio <= limit.echo) &&
-      (limit?.reference === undefined || share <= limit.reference);
+    const all: (readonly [bare: Figures, floor: Figures, ours: Figures])[] = [];
+    for (let round = 0; round < Number(values.rounds); round++)
+      all.push([
+        await measure(client, echo, args),
+        await measure(client, bottom, args),
+        await measure(client, epp, args),
+      ]);
+    const quiet = all.filter((round) => round.every(({ others }) => others <= MOST_OTHERS));
+    const rounds = quiet.length > 0 ? quiet : all;
+    const of = (server: 0 | 1 | 2, figure: (one: Figures) => number = ({ us }) => us): number =>
+      median(rounds.map((round) => figure(round[server])));
+    const ratios = rounds.map(([bare, , ours]) => ours.us / bare.us);
+    const [us, ratio] = [of(2), median(ratios)];
+    const share = reference === undefined ? undefined : us / reference;
+    const most = limit?.echo ?? limit?.reference;
+    const holds = most === undefined || (limit?.echo !== undefined ? ratio : share!) <= most;
     if (!holds) failed++;
-    const limits =
-      limit === undefined
-        ? ""
-        : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
-    console.log(
-      `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${least(floor).us.toFixed(1).padStart(9)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)} ${median(
-        ours.map((figures) => figures.mib),
-      )
+    const columns = [
+      us.toFixed(1).padStart(9),
+      of(0).toFixed(1).padStart(9),
+      `${ratio.toFixed(2)} (${range(ratios, (one) => one.toFixed(2))})`.padStart(20),
+      of(1).toFixed(1).padStart(9),
+      (us / of(1)).toFixed(2).padStart(8),
+      (share?.toFixed(3) ?? "").padStart(13),
+      of(2, ({ rps }) => rps)
         .toFixed(0)
-        .padStart(5)}${limits}`,
-    );
+        .padStart(10),
+      of(2, ({ pickP99 }) => pickP99)
+        .toFixed(0)
+        .padStart(13),
+      of(2, ({ mib }) => mib)
+        .toFixed(0)
+        .padStart(5),
+      Math.max(...rounds.flat().map(({ others }) => others))
+        .toFixed(2)
+        .padStart(7),
+    ];
+    const unit = limit?.echo === undefined ? "reference" : "echo";
+    const notes = [
+      ...(most === undefined ? [] : [`${holds ? "holds" : "FAILS"}: at most ${most} x the ${unit}`]),
+      ...(quiet.length === 0 ? ["no quiet round"] : []),
+      ...(quiet.length > 0 && quiet.length < all.length ? [`${quiet.length} of ${all.length} rounds count`] : []),
+    ];
+    console.log(`${name.padEnd(28)} ${columns.join(" ")}  ${notes.join("; ")}`.trimEnd());
   }
   return failed;
 }
@@ -263,11 +250,15 @@ interface Pair {
 }
 
 function pairOf(other: string | undefined): Pair {
-  const here = (): Promise<Server> => startPicker(MAIN);
+  const here = (): Promise<Server> => startPicker(MAIN, ...FLAGS);
   if (other !== undefined) return { names: ["here", "there"], starts: [here, () => startPicker(other)], limit: 1.03 };
   const config = join(scratch, "flow-control.yaml");
   writeFileSync(config, FLOW_CONTROL);
-  return { names: ["on", "off"], starts: [() => startPicker(MAIN, "--config-file", config), here], limit: 1.05 };
+  return {
+    names: ["on", "off"],
+    starts: [() => startPicker(MAIN, ...FLAGS, "--config-file", config), here],
+    limit: 1.05,
+  };
 }
 
 /** @returns how many cases are above the limit */

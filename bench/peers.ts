@@ -4,10 +4,10 @@
  *
  *   node bench/peers.ts [--seconds 1] [--rounds 2] [--match "16 KB"] [--only gateway] [--share 0.5]
  *   node bench/peers.ts --against ../before/src/commands/main.ts [--rounds 5]
- *   node bench/peers.ts --keep cells.json --rounds 5 --write
+ *   node bench/peers.ts --keep cells.json --rounds 5 --stop-after 70 [--write]
  *
  * The subjects: `sluice gateway` with all features off and with all features on (bench/peers/features.ts), nginx, haproxy,
- * sglang-router with its cache-aware policy, and Envoy with `sluice epp`. Where SLUICE_REFERENCE_PICKER names a binary of the
+ * sglang-router with its cache-aware policy, LiteLLM's proxy, and Envoy with `sluice epp`. Where SLUICE_REFERENCE_PICKER names a binary of the
  * reference's picker, Envoy also runs with that. A subject that this machine lacks is a printed line; `node scripts/test-parts.ts
  * bench` installs them. With `--against`, this checkout runs side by side with another one, and nothing else.
  *
@@ -19,33 +19,23 @@
  * used meanwhile, in cores: with more than 0.2, the case is measured again, and does not count if that does not help. MiB are
  * resident after the closed loop of 64 connections.
  *
- * `--only` takes parts of names of subjects, with commas between them. `--keep` adds the cells to those of earlier runs in that file,
- * so that a long comparison can be made in pieces. `--write` puts the table between the marks in docs/features.md and README.md.
+ * `--only` takes parts of names of subjects, with commas between them. `--keep` keeps the figures in that file and measures what is
+ * still missing of `--rounds` rounds that count; `--stop-after` begins no further subject after so many seconds. So a long comparison
+ * can be made in pieces. `--write` puts the tables between the marks in docs/features.md and README.md.
  *
  * Last, the gateways with all features on and off serve a client each at the same time on the same core, so that whatever else
  * happens on the machine slows both: all features may cost at most 1.25 times the CPU time. `--only features` does only that.
  */
-import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { PartMissing } from "../scripts/part-cache.ts";
-import { readTree, spent } from "./peers/cpu.ts";
 import { featuresOf, gatewayHelp } from "./peers/features.ts";
-import {
-  type Cell,
-  cellOf,
-  cpuRatio,
-  HEADING,
-  type Load,
-  line,
-  type Measured,
-  MOST_OTHERS,
-  median,
-} from "./peers/figures.ts";
-import { readBusyMs } from "./peers/others.ts";
+import { type Cell, cellOf, cpuRatio, HEADING, line, MOST_OTHERS, median, valid } from "./peers/figures.ts";
+import { Kept } from "./peers/kept.ts";
+import { load } from "./peers/load.ts";
 import {
   gateway,
   REFERENCE_PICKER,
@@ -56,7 +46,7 @@ import {
   startServers,
   stop,
 } from "./peers/subjects.ts";
-import { between, peersTable, type Results } from "./peers/table.ts";
+import { between, caption, casesTable, peersTable } from "./peers/table.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
@@ -68,10 +58,11 @@ const { values } = parseArgs({
     share: { type: "string", default: "0.5" },
     against: { type: "string" },
     keep: { type: "string" },
+    "stop-after": { type: "string", default: "86400" },
     write: { type: "boolean", default: false },
   },
 });
-const number = (name: "seconds" | "rounds" | "share", least: number, most: number): number => {
+const number = (name: "seconds" | "rounds" | "share" | "stop-after", least: number, most: number): number => {
   const value = Number(values[name]);
   if (!(value >= least && value <= most)) throw new Error(`--${name} must be ${least} to ${most}`);
   return value;
@@ -79,6 +70,7 @@ const number = (name: "seconds" | "rounds" | "share", least: number, most: numbe
 const seconds = number("seconds", 0.2, 30);
 const rounds = number("rounds", 1, 50);
 const share = number("share", 0.05, 0.95);
+const stopAt = performance.now() + 1000 * number("stop-after", 1, 86_400);
 
 interface Case {
   readonly name: string;
@@ -110,14 +102,6 @@ const BARE = "sluice gateway, bare";
 /** The rival that does the same job. */
 const BESIDE = "sglang-router";
 
-function residentMib(pid: number): number {
-  try {
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
-  } catch {
-    return 0;
-  }
-}
-
 /** The client and the servers, built into .cache/. */
 function build(): string {
   const folder = join(root, ".cache", "proxy-load");
@@ -125,34 +109,6 @@ function build(): string {
   const source = join(import.meta.dirname, "proxy-load");
   execFileSync("make", ["-s", "-C", source, `OUT=${folder}`], { stdio: ["ignore", "ignore", "pipe"] });
   return folder;
-}
-
-/** Runs the client on core 1 against a subject. */
-async function load(client: string, running: Running, args: readonly string[]): Promise<Measured> {
-  const header = running.header === undefined ? [] : ["--header", running.header];
-  const target = ["--target", `127.0.0.1:${running.port}`, "--model", MODEL, ...header, ...args];
-  const child = spawn("taskset", ["-c", "1", client, ...target], { stdio: ["ignore", "pipe", "inherit"] });
-  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const roots = running.processes.map(({ pid }) => pid);
-  const reading = () => ({ of: readTree(roots), own: readTree([process.pid]), busy: readBusyMs() });
-  let before = reading();
-  let measured: Measured | undefined;
-  for await (const text of createInterface({ input: child.stdout })) {
-    const now = reading();
-    if (text === "begin") before = now;
-    else {
-      const load = JSON.parse(text) as Load;
-      const others = now.busy - before.busy - spent(before.own, now.own);
-      measured = {
-        load,
-        cpuMs: spent(before.of, now.of),
-        mib: [...now.of.keys()].reduce((sum, pid) => sum + residentMib(pid), 0),
-        others: Math.max(0, others / 1000 / load.seconds),
-      };
-    }
-  }
-  if ((await ended) !== 0 || measured === undefined) throw new Error("the client of bench/proxy-load failed");
-  return measured;
 }
 
 /** Measures a case. A cell during which other programs used the machine is measured once more. */
@@ -210,8 +166,13 @@ function planned(main: readonly string[]): Plan {
   return { subjects, pair: subjects.includes(featured) ? pair : undefined };
 }
 
-/** The ratio of CPU per request of two gateways that serve a client each at the same time on the same core, per case. */
-async function sideBySide(client: string, rig: Rig, { gateways }: Pair): Promise<readonly number[]> {
+/** The ratio of CPU per request of two gateways that serve a client each at the same time on the same core, of each case. */
+async function sideBySide(
+  client: string,
+  rig: Rig,
+  { gateways }: Pair,
+  wanted: readonly Case[],
+): Promise<readonly number[]> {
   const both = await Promise.all(gateways.map((one) => one.start(rig)));
   try {
     const run = async (args: readonly string[]): Promise<number> => {
@@ -220,7 +181,7 @@ async function sideBySide(client: string, rig: Rig, { gateways }: Pair): Promise
     };
     await run(["--seconds", String(2 * WARMUP), "--warmup", "0"]);
     const ratios: number[] = [];
-    for (const { args, connections, warmup, times } of cases)
+    for (const { args, connections, warmup, times } of wanted)
       ratios.push(
         await run([
           ...["--seconds", String(2 * times * seconds), "--warmup", String(warmup), ...args],
@@ -233,8 +194,13 @@ async function sideBySide(client: string, rig: Rig, { gateways }: Pair): Promise
   }
 }
 
-/** Measures all cases of a subject that is started for it. @returns undefined where the subject is missing */
-async function round(client: string, rig: Rig, subject: Subject): Promise<readonly Cell[] | undefined> {
+/** Measures cases of a subject that is started for it. @returns undefined where the subject is missing */
+async function round(
+  client: string,
+  rig: Rig,
+  subject: Subject,
+  wanted: readonly Case[],
+): Promise<readonly Cell[] | undefined> {
   let running: Running;
   try {
     running = await subject.start(rig);
@@ -246,25 +212,23 @@ async function round(client: string, rig: Rig, subject: Subject): Promise<readon
   try {
     await load(client, running, ["--seconds", String(WARMUP), "--warmup", "0"]);
     const cells: Cell[] = [];
-    for (const one of cases) cells.push(await measure(client, running, rig, one));
+    for (const one of wanted) cells.push(await measure(client, running, rig, one));
     return cells;
   } finally {
     await stop(running);
   }
 }
 
-/** The cells of earlier runs, by subject and case. */
-function kept(): Record<string, Record<string, Cell[]>> {
-  const { keep } = values;
-  return keep !== undefined && existsSync(keep) ? JSON.parse(readFileSync(keep, "utf8")) : {};
-}
-
-/** Writes the tables of the documentation. */
-function writeTables(results: Results): void {
+/** Writes the tables of the documentation. @param missing names of subjects that this machine lacks */
+function writeTables(kept: Kept, missing: readonly string[]): void {
   const names = ALL_CASES.map(({ name }) => name);
-  for (const file of [join(root, "docs", "features.md"), join(root, "README.md")]) {
-    const table = peersTable(results, names, BESIDE);
-    writeFileSync(file, between(readFileSync(file, "utf8"), "peers", `\n${table}\n`));
+  const below = caption(kept.cells, `node bench/peers.ts --rounds ${rounds}`, new Date());
+  for (const [page, table] of [
+    [["docs", "features.md"], casesTable(kept.cells, names, BESIDE, missing)],
+    [["README.md"], peersTable(kept.cells, names, BESIDE, missing)],
+  ] as const) {
+    const file = join(root, ...page);
+    writeFileSync(file, between(readFileSync(file, "utf8"), "peers", `\n${table}\n${below}\n\n`));
   }
 }
 
@@ -293,41 +257,49 @@ async function main(): Promise<number> {
 
   const { subjects, pair } = planned(rig.main);
   const missing = new Set<Subject>();
-  const results = kept();
-  const cellsOf = ({ name }: Subject, index: number): Cell[] => {
-    results[name] ??= {};
-    results[name][cases[index]!.name] ??= [];
-    return results[name][cases[index]!.name]!;
-  };
-  const ratios: number[][] = cases.map(() => []);
-  for (let at = 0; at < rounds; at++) {
+  const kept = new Kept(values.keep);
+  const pairName = pair === undefined ? "" : pair.what;
+  let cut = false;
+  for (let at = 0; at < rounds && !cut; at++) {
     // Each round begins with another subject, so that none is always first.
     for (let turn = 0; turn < subjects.length; turn++) {
       const subject = subjects[(turn + at) % subjects.length]!;
-      if (missing.has(subject)) continue;
-      const found = await round(client, rig, subject);
+      const wanted = cases.filter(({ name }) => valid(kept.cellsOf(subject.name, name)).length <= at);
+      if (missing.has(subject) || wanted.length === 0) continue;
+      cut = performance.now() > stopAt;
+      if (cut) break;
+      const found = await round(client, rig, subject, wanted);
       if (found === undefined) missing.add(subject);
-      else for (const [index, cell] of found.entries()) cellsOf(subject, index).push(cell);
-      if (values.keep !== undefined) writeFileSync(values.keep, JSON.stringify(results));
+      else for (const [index, cell] of found.entries()) kept.addCell(subject.name, wanted[index]!.name, cell);
     }
-    if (pair === undefined) continue;
-    for (const [index, one] of (await sideBySide(client, rig, pair)).entries()) ratios[index]!.push(one);
+    const wanted = cases.filter(({ name }) => kept.ratiosOf(pairName, name).length <= at);
+    cut ||= performance.now() > stopAt;
+    if (pair === undefined || wanted.length === 0 || cut) continue;
+    for (const [index, one] of (await sideBySide(client, rig, pair, wanted)).entries())
+      kept.addRatio(pairName, wanted[index]!.name, one);
   }
+  if (cut) console.log("stopped by --stop-after: rounds are missing");
 
   if (subjects.length > 0) console.log(`\n${HEADING}`);
   const bare = subjects.find(({ name }) => name === BARE);
-  for (const [index, { name }] of cases.entries())
+  for (const { name } of cases)
     for (const subject of subjects)
       if (!missing.has(subject))
-        console.log(line(name, subject.name, cellsOf(subject, index), bare && cellsOf(bare, index)));
-  if (values.write) writeTables(results);
+        console.log(line(name, subject.name, kept.cellsOf(subject.name, name), bare && kept.cellsOf(bare.name, name)));
+  if (values.write)
+    writeTables(
+      kept,
+      [...missing].map(({ name }) => name),
+    );
   if (pair === undefined) return 0;
   console.log(`\nCPU of a request, side by side, ${pair.what}`);
   let failed = 0;
-  for (const [index, { name }] of cases.entries()) {
-    const cost = median(ratios[index]!);
+  for (const { name } of cases) {
+    const ratios = kept.ratiosOf(pairName, name);
+    if (ratios.length === 0) continue;
+    const cost = median(ratios);
     if (cost > pair.limit) failed++;
-    const [least, most] = [Math.min(...ratios[index]!), Math.max(...ratios[index]!)].map((one) => one.toFixed(2));
+    const [least, most] = [Math.min(...ratios), Math.max(...ratios)].map((one) => one.toFixed(2));
     console.log(
       `${name.padEnd(14)} ${cost.toFixed(2)} (${least} to ${most})  ${cost > pair.limit ? "FAILS" : "holds"}: at most ${pair.limit}`,
     );

@@ -62,7 +62,15 @@ class Replica {
     for (let i = 0; i < TOGETHER; i++) {
       const hashes = (): Int32Array => Int32Array.from({ length: BLOCKS }, () => random.below(2 ** 32));
       const [low, high] = [hashes(), hashes()];
-      writer.add(sender, { key: key(random.below(ENDPOINTS)), space: 1, blockTokens: 64, count: BLOCKS, low, high });
+      writer.add(sender, {
+        key: key(random.below(ENDPOINTS)),
+        space: 1,
+        blockTokens: 64,
+        from: 0,
+        count: BLOCKS,
+        low,
+        high,
+      });
     }
     this.transport.appendPlaced(writer.take());
   }

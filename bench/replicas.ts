@@ -86,6 +86,8 @@ class Picker {
                 appendPlaced: append,
                 start: (receiver) => {
                   this.#receiver = receiver;
+                  receiver.connection(true);
+                  receiver.caughtUp();
                 },
                 close: async () => {},
               },
@@ -176,6 +178,7 @@ class Picker {
             key: `10.0.0.${random.below(ENDPOINTS)}:8000`,
             space: markOf(SPACE),
             blockTokens: 64,
+            from: 0,
             count: NEW_BLOCKS,
             low: hash(),
             high: hash(),

@@ -32,6 +32,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "commands/batch-server": [
     "commands/common",
+    "commands/dispatch",
     "commands/gateway",
     "wires/access",
     "wires/admin",
@@ -159,6 +160,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "base/document",
     "base/process",
     "base/grpc",
+    "base/redis",
   ],
   "wires/access": ["wires/proxy", "base/document"],
   "wires/admin": ["picker/core", "picker/decisions", "pool/peers", "base/grpc", "base/process"],
@@ -214,7 +216,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
   "pool/endpoints": ["base/document", "base/grpc", "base/plugin"],
   "pool/kubernetes": ["base/document"],
-  "pool/peers": ["pool/endpoints", "base/grpc", "base/plugin", "base/redis"],
+  "pool/peers": ["pool/endpoints", "base/plugin", "base/redis"],
   "pool/resources": ["base/document"],
   // base
   "base/clock": [],
@@ -223,7 +225,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "base/plugin": ["base/document"],
   "base/document": [],
   "base/process": [],
-  "base/redis": [],
+  "base/redis": ["base/grpc"],
   "base/telemetry": ["base/inference", "base/clock"],
 };
 /** The rooms that every other room may import; they themselves have their own lists alone. */

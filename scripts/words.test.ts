@@ -89,7 +89,10 @@ describe("the reading of a page", () => {
 
   it("is a fault only above the limits, with the sentences to change", () => {
     const reading = readingOf(`${words(31)}\n\nNobody is told.`);
-    expect(faultsOf(reading, { long: 1, passive: 50, avoided: 2 })).toEqual([]);
+    expect(faultsOf(reading, { long: 1, passive: 50, avoided: 2, words: reading.words })).toEqual([]);
+    expect(faultsOf(reading, { long: 1, passive: 50, avoided: 2, words: reading.words - 1 })).toEqual([
+      `words: ${reading.words}, limit ${reading.words - 1}:`,
+    ]);
     const faults = faultsOf(reading, { long: 0, passive: 49, avoided: 1 }).join("\n");
     expect(faults).toContain("sentences over 30 words: 1, limit 0:\n  w0 w1");
     expect(faults).toContain("percent of passive sentences: 50, limit 49:\n  Nobody is told.");

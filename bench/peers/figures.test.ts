@@ -10,6 +10,7 @@ const NO_LOAD: Load = {
   waiting: 0,
   p50: 300,
   p99: 900,
+  p999: 2000,
   directP50: 100,
   directP99: 400,
 };
@@ -42,6 +43,7 @@ describe("figures of bench/peers.ts", () => {
       error: "",
       overrun: false,
       fullP99: 900,
+      fullP999: 2000,
       mib: 90,
       others: 0.1,
     });

@@ -10,6 +10,8 @@ export interface Load {
   readonly waiting: number;
   readonly p50: number;
   readonly p99: number;
+  /** Of fewer than 1,000 answers it is the slowest one. */
+  readonly p999: number;
   readonly directP50: number;
   readonly directP99: number;
 }
@@ -22,11 +24,15 @@ export interface Cell {
   readonly busy: number;
   /** Microseconds in which all but one in a hundred answers of the closed loop came; of a stream the first byte. */
   readonly fullP99: number;
+  /** The same, all but one in a thousand; undefined of fewer than 1,000 answers. */
+  readonly fullP999?: number;
   /** Microseconds of CPU of a request in the open loop. */
   readonly cpu: number;
   /** What the subject adds to an answer in the open loop, microseconds. */
   readonly p50: number;
   readonly p99: number;
+  /** Microseconds, with the time of the model server; undefined of fewer than 1,000 answers. */
+  readonly p999?: number;
   /** Requests that got no answer of 200, of both loops, and what the first one got. */
   readonly errors: number;
   readonly error: string;
@@ -59,6 +65,9 @@ export function valid(cells: readonly Cell[]): readonly Cell[] {
 /** Arrivals of so many milliseconds that may wait at the end of an open loop. */
 const QUEUE_MS = 50;
 
+/** Answers from which a 99.9th percentile counts. */
+const ENOUGH = 1000;
+
 /** The figures of both loops; undefined when no request ended in one of them. */
 export function cellOf(closed: Measured, open: Measured): Cell | undefined {
   if (closed.load.done === 0 || open.load.done === 0) return undefined;
@@ -69,9 +78,11 @@ export function cellOf(closed: Measured, open: Measured): Cell | undefined {
     perCore: (closed.load.done * 1000) / Math.max(10, closed.cpuMs),
     busy: closed.cpuMs / 1000 / closed.load.seconds,
     fullP99: closed.load.p99,
+    ...(closed.load.done < ENOUGH ? {} : { fullP999: closed.load.p999 }),
     cpu: (open.cpuMs * 1000) / load.done,
     p50: load.p50 - load.directP50,
     p99: load.p99 - load.directP99,
+    ...(load.done < ENOUGH ? {} : { p999: load.p999 }),
     errors: closed.load.errors + load.errors,
     error: closed.load.error || load.error,
     overrun: load.waiting > (arrivals * QUEUE_MS) / 1000,
@@ -120,7 +131,10 @@ export function line(name: string, subject: string, all: readonly Cell[], bare: 
   const columns = [
     rounded(10, perCore),
     times.padStart(7),
-    `${of(({ cpu }) => cpu).toFixed(0)} (${range(cells, ({ cpu }) => cpu)})`.padStart(20),
+    `${of(({ cpu }) => cpu).toFixed(0)} (${range(
+      cells.map(({ cpu }) => cpu),
+      (us) => us.toFixed(0),
+    )})`.padStart(20),
     rounded(15, ({ p50 }) => p50),
     rounded(13, ({ p99 }) => p99),
     rounded(13, ({ fullP99 }) => fullP99),
@@ -135,7 +149,6 @@ export function line(name: string, subject: string, all: readonly Cell[], bare: 
 const perCore = (cell: Cell): number => cell.perCore;
 
 /** The least and the greatest value. */
-function range(cells: readonly Cell[], figure: (cell: Cell) => number): string {
-  const values = cells.map(figure);
-  return `${Math.min(...values).toFixed(0)} to ${Math.max(...values).toFixed(0)}`;
+export function range(values: readonly number[], text: (value: number) => string): string {
+  return `${text(Math.min(...values))} to ${text(Math.max(...values))}`;
 }

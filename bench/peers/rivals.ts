@@ -67,6 +67,23 @@ RouterArgs.add_cli_args(parser, use_router_prefix=False)
 Router.from_args(RouterArgs.from_cli_args(parser.parse_args())).start()
 `;
 
+/** LiteLLM's proxy: one model group with a deployment for each server, without retries and without a database. */
+export function litellmConfig(model: string, endpoints: readonly string[]): string {
+  return JSON.stringify({
+    model_list: endpoints.map((address) => ({
+      model_name: model,
+      litellm_params: { model: `hosted_vllm/${model}`, api_base: `http://${address}/v1`, api_key: "none" },
+    })),
+    router_settings: { routing_strategy: "simple-shuffle", num_retries: 0 },
+    // It refuses to start without a key; no proxy of the comparison has one.
+    general_settings: { dangerously_permit_weak_or_unset_master_key: true },
+    litellm_settings: { telemetry: false, request_timeout: 600 },
+  });
+}
+
+/** The program for Python that starts LiteLLM's proxy with its own options. */
+export const LITELLM_LAUNCHER = "from litellm import run_server; run_server()";
+
 /** The reference's picker reads its endpoints from a file; scorers and weights are those of its chart. */
 export function referencePickerConfig(endpointsFile: string): string {
   return `apiVersion: llm-d.ai/v1alpha1

@@ -1,13 +1,20 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
-import { envoy, haproxy, nginx, sglangRouter } from "../../scripts/test-parts.ts";
+import { envoy, haproxy, litellm, nginx, sglangRouter } from "../../scripts/test-parts.ts";
 import { bootstrap } from "../../test/support/envoy.ts";
 import { freePort, onFreePorts } from "../../test/support/free-port.ts";
 import { poll } from "../../test/support/poll.ts";
 import { ROOT, TestProcess } from "../../test/support/process.ts";
 import type { Feature } from "./features.ts";
-import { haproxyConfig, nginxConfig, referencePickerConfig, SGLANG_LAUNCHER } from "./rivals.ts";
+import {
+  haproxyConfig,
+  LITELLM_LAUNCHER,
+  litellmConfig,
+  nginxConfig,
+  referencePickerConfig,
+  SGLANG_LAUNCHER,
+} from "./rivals.ts";
 
 /** What all subjects stand in front of. */
 export interface Rig {
@@ -25,6 +32,7 @@ export interface Rig {
 /** A subject that answers requests. */
 export interface Running {
   readonly port: number;
+  readonly model: string;
   readonly processes: readonly TestProcess[];
   /** A header that each request needs. */
   readonly header?: string | undefined;
@@ -86,7 +94,10 @@ export function gateway(name: string, features: readonly Feature[], main?: reado
         ...["--admin", `${LOOPBACK}:0`, "--log-level", "warn", ...off, ...prepared.flatMap(({ args }) => args)],
       ]);
       const port = portOf(await process.listening("gateway"));
-      return ready({ port, processes: [process], header: prepared.find(({ header }) => header)?.header }, rig);
+      return ready(
+        { port, model: rig.model, processes: [process], header: prepared.find(({ header }) => header)?.header },
+        rig,
+      );
     },
   };
 }
@@ -98,7 +109,7 @@ function onOwnPort(name: string, start: (port: number, rig: Rig) => TestProcess)
     start: (rig) =>
       onFreePorts(async () => {
         const port = await freePort();
-        return ready({ port, processes: [start(port, rig)] }, rig);
+        return ready({ port, model: rig.model, processes: [start(port, rig)] }, rig);
       }),
   };
 }
@@ -140,7 +151,7 @@ function envoyWith(name: string, reference: string | undefined): Subject {
         const proxy = onCore0(program, [
           ...["-c", config, "--use-dynamic-base-id", "-l", "error", "--concurrency", "1"],
         ]);
-        return ready({ port, processes: [picker, proxy] }, rig);
+        return ready({ port, model: rig.model, processes: [picker, proxy] }, rig);
       }),
   };
 }
@@ -173,7 +184,35 @@ export function rivals(): readonly Subject[] {
             ],
             { PYTHONPATH: folder },
           );
-          return ready({ port, processes: [router] }, rig);
+          return ready({ port, model: rig.model, processes: [router] }, rig);
+        }),
+    },
+    {
+      name: "LiteLLM",
+      start: (rig) =>
+        onFreePorts(async () => {
+          const folder = litellm();
+          const port = await freePort();
+          const config = fileIn(rig, "litellm.json", litellmConfig(rig.model, rig.endpoints));
+          // It gets no variable of this shell: it reads keys of clouds from them. Prices of models come from its own file.
+          const proxy = new TestProcess(
+            "taskset",
+            [
+              ...["-c", "0", "python3", "-c", LITELLM_LAUNCHER, "--config", config],
+              ...["--host", LOOPBACK, "--port", String(port), "--num_workers", "1"],
+            ],
+            {
+              cwd: rig.folder,
+              env: {
+                PATH: process.env["PATH"],
+                HOME: rig.folder,
+                PYTHONPATH: folder,
+                LITELLM_LOCAL_MODEL_COST_MAP: "True",
+                LITELLM_LOG: "ERROR",
+              },
+            },
+          );
+          return ready({ port, model: rig.model, processes: [proxy] }, rig);
         }),
     },
     envoyWith("Envoy, sluice epp", undefined),

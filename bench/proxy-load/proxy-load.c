@@ -219,7 +219,7 @@ int main(int argc, char **argv) {
       qsort(direct.latencies, direct.samples, sizeof(float), by_size);
       printf("{\"seconds\":%.4f,\"done\":%llu,\"directDone\":%llu,\"errors\":%llu,\"error\":\"", (double)(now - begin) / 1e9, (unsigned long long)target.done, (unsigned long long)direct.done, (unsigned long long)errors);
       for (const char *p = error_text; *p; p++) if (*p >= ' ' && *p != '"' && *p != '\\') putchar(*p);
-      printf("\",\"waiting\":%llu,\"p50\":%.1f,\"p99\":%.1f,\"directP50\":%.1f,\"directP99\":%.1f,\"bytes\":%llu}\n", (unsigned long long)(target.count + dropped), quantile(&target, 0.5), quantile(&target, 0.99), quantile(&direct, 0.5), quantile(&direct, 0.99), (unsigned long long)target.bytes);
+      printf("\",\"waiting\":%llu,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"directP50\":%.1f,\"directP99\":%.1f,\"bytes\":%llu}\n", (unsigned long long)(target.count + dropped), quantile(&target, 0.5), quantile(&target, 0.99), quantile(&target, 0.999), quantile(&direct, 0.5), quantile(&direct, 0.99), (unsigned long long)target.bytes);
       fflush(stdout);
     }
     if (closing && (open_requests == 0 || now >= end + 1000000000u)) return 0;

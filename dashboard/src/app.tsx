@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { FeedHello, FeedKind } from "../../src/wires/admin/feed/feed.ts";
+import { routes } from "./feed/kind.ts";
 import { endpointCounts } from "./feed/series.ts";
 import type { Store } from "./feed/store.ts";
 import { useStore } from "./feed/use-store.ts";
@@ -14,25 +15,25 @@ import { DemoView } from "./views/demo.tsx";
 import { EndpointView } from "./views/endpoint.tsx";
 import { EndpointsView } from "./views/endpoints.tsx";
 import { OverviewView } from "./views/overview.tsx";
-import { QueuesView } from "./views/queues.tsx";
+import { QueuesView, queuesTitle } from "./views/queues.tsx";
 import { ReplicasView } from "./views/replicas.tsx";
 
 interface ViewRow {
-  readonly title: string;
+  readonly title: (hello: FeedHello | undefined) => string;
   readonly isThere: (hello: FeedHello) => boolean;
   readonly show: (place: Place) => ComponentChildren;
   /** A figure beside the name in the navigation. */
   readonly figure?: (store: Store) => { readonly text: string; readonly isBad: boolean } | undefined;
 }
 
-const routes = ({ kind }: FeedHello): boolean => kind !== "dispatch";
+const named = (title: string) => () => title;
 
 /** The views in the order of the navigation, by their names in addresses. */
 const VIEWS: Readonly<Record<string, ViewRow>> = {
-  demo: { title: "Demo", isThere: ({ demo }) => demo, show: () => <DemoView /> },
-  overview: { title: "Overview", isThere: () => true, show: () => <OverviewView /> },
+  demo: { title: named("Demo"), isThere: ({ demo }) => demo, show: () => <DemoView /> },
+  overview: { title: named("Overview"), isThere: () => true, show: () => <OverviewView /> },
   endpoints: {
-    title: "Endpoints",
+    title: named("Endpoints"),
     isThere: routes,
     show: ({ id }) => (id === "" ? <EndpointsView /> : <EndpointView id={id} />),
     figure({ series }) {
@@ -43,12 +44,12 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
     },
   },
   decisions: {
-    title: "Decisions",
+    title: named("Decisions"),
     isThere: routes,
     show: ({ id }) => (id === "" ? <DecisionsView /> : <DecisionView id={id} />),
   },
   queues: {
-    title: "Queues",
+    title: queuesTitle,
     isThere: () => true,
     show: () => <QueuesView />,
     figure({ series }) {
@@ -56,14 +57,15 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
       return waiting > 0 ? { text: `${count(waiting)} waiting`, isBad: false } : undefined;
     },
   },
-  replicas: { title: "Replicas", isThere: ({ replicas }) => replicas, show: () => <ReplicasView /> },
-  configuration: { title: "Configuration", isThere: () => true, show: () => <ConfigurationView /> },
+  replicas: { title: named("Replicas"), isThere: ({ replicas }) => replicas, show: () => <ReplicasView /> },
+  configuration: { title: named("Configuration"), isThere: () => true, show: () => <ConfigurationView /> },
 };
 
 const KINDS: Readonly<Record<FeedKind, string>> = {
   gateway: "gateway",
   epp: "Endpoint Picker",
   dispatch: "Async Processor",
+  "batch-server": "Batch API",
 };
 
 /** The frame of the page: who it shows, the way to the views, and whether what they show is live. */
@@ -75,7 +77,7 @@ export function App() {
   const name = location.hash === "" && hello?.demo === true ? "demo" : place.view;
   const view = VIEWS[name];
   const main = useRef<HTMLElement>(null);
-  const title = view?.title ?? "Not found";
+  const title = view?.title(hello) ?? "Not found";
   useEffect(() => {
     document.title = `${title} · ${hello?.name ?? ""} · Sluice`;
   }, [title, hello?.name]);
@@ -109,7 +111,7 @@ export function App() {
               return (
                 <li key={key}>
                   <a href={linkTo(key)} aria-current={key === name ? "page" : undefined}>
-                    {text}
+                    {text(hello)}
                     {shown !== undefined && <span class={shown.isBad ? "count bad" : "count"}>{shown.text}</span>}
                   </a>
                 </li>

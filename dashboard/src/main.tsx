@@ -3,7 +3,9 @@ import { App } from "./app.tsx";
 import { Connection } from "./feed/connection.ts";
 import { Store } from "./feed/store.ts";
 import { FeedContext } from "./feed/use-store.ts";
+import { markPaper } from "./scheme.ts";
 
+markPaper();
 const store = new Store();
 const connection = new Connection(store);
 const home = document.getElementById("page");

@@ -77,7 +77,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "top [options]",
-    about: "watch a running gateway, picker or dispatcher in the terminal",
+    about: "watch a running gateway, picker, dispatcher or batch server in the terminal",
     load: async () => (await import("./top/command.ts")).topCommand(),
   },
   {

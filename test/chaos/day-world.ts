@@ -1,13 +1,12 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, request as httpRequest, type Server } from "node:http";
 import { connect } from "node:net";
-import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { ask, getJson } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import type { ShownEndpoint, TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
-import { ROOT, sluice, TestProcess } from "../support/process.ts";
+import { PROGRAM, sluice, TestProcess } from "../support/process.ts";
 import { portOf } from "../support/stack.ts";
 import { sampleOn } from "../support/stalled.ts";
 import { Http1Client, type Trust } from "./day-client.ts";
@@ -130,8 +129,7 @@ export class DayGateway {
   static async start(config: string, log: string): Promise<DayGateway> {
     const node = ["--expose-gc", "--import", `data:text/javascript,${encodeURIComponent(WEIGH)}`];
     const args = ["gateway", "--config", config, "--request-log-file", log];
-    const main = join(ROOT, "src", "commands", "main.ts");
-    const process_ = new TestProcess(process.execPath, [...node, main, ...args]);
+    const process_ = new TestProcess(process.execPath, [...node, PROGRAM, ...args]);
     const address = await process_.listening("gateway");
     const adminUrl = `http://${await process_.listening("admin")}`;
     const port = portOf(address);

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it, type TestContext } from "vitest";
 import type { DispatchProcessOptions } from "../support/dispatch-process.ts";
 import { type DispatchStore, openStore, RedisStore, type StoreKind } from "../support/dispatch-store.ts";
 import { poll } from "../support/poll.ts";
-import { sluice, TestProcess } from "../support/process.ts";
+import { PROGRAM, sluice, TestProcess } from "../support/process.ts";
 import { tcpProxy } from "../support/tcp-proxy.ts";
 import { Cleanup, Dispatching, inSeconds, ScriptedGateway } from "./dispatching.ts";
 
@@ -325,7 +325,7 @@ ${more}`;
   });
 
   it("help is status 0 on stdout", async () => {
-    const help = new TestProcess(process.execPath, ["src/commands/main.ts", "dispatch", "--help"]);
+    const help = new TestProcess(process.execPath, [PROGRAM, "dispatch", "--help"]);
     expect((await help.ended()).code).toBe(0);
     expect(help.stderr).toBe("");
     expect(help.stdout).toContain("--drain-timeout");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DispatchStore, openStore, type StoreKind } from "../support/dispatch-store.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
-import { ROOT, sluice, TestProcess } from "../support/process.ts";
+import { PROGRAM, sluice, TestProcess } from "../support/process.ts";
 
 /** How a command ended. */
 export interface Ended {
@@ -84,7 +84,7 @@ export class Desk {
     const words = [...command.split(" "), "--config", this.config, ...args];
     const file = this.write("stdin", input);
     const script = `exec "$@" < '${file}'`;
-    const process = new TestProcess("/bin/sh", ["-c", script, "sh", globalThis.process.execPath, MAIN, ...words]);
+    const process = new TestProcess("/bin/sh", ["-c", script, "sh", globalThis.process.execPath, PROGRAM, ...words]);
     this.#started.push(process);
     return ended(process);
   }
@@ -103,8 +103,6 @@ export class Desk {
     rmSync(this.folder, { recursive: true });
   }
 }
-
-const MAIN = join(ROOT, "src", "commands", "main.ts");
 
 async function ended(process: TestProcess): Promise<Ended> {
   const { code } = await process.ended(60_000);

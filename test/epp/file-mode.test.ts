@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { health } from "../support/epp-process.ts";
 import { poll } from "../support/poll.ts";
-import { ROOT, sluice, TestProcess } from "../support/process.ts";
+import { PROGRAM, sluice, TestProcess } from "../support/process.ts";
 import { endpointsFile, portOf } from "../support/stack.ts";
 
 let running: TestProcess | undefined;
@@ -43,7 +43,7 @@ describe("endpoints from the file of a configuration (R-56)", () => {
     const kubernetes = ["--pool-name", "p", "--ha-enable-leader-election", "--metrics-endpoint-auth=true"];
     running = new TestProcess(
       process.execPath,
-      [join(ROOT, "src/commands/main.ts"), ...args, "--grpc-health-port", "0", "--metrics-port", "0", ...kubernetes],
+      [PROGRAM, ...args, "--grpc-health-port", "0", "--metrics-port", "0", ...kubernetes],
       { env: { ...process.env, KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(port) } },
     );
     const healthPort = portOf(await running.listening("health"));

@@ -122,7 +122,7 @@ describe("sluice epp with its operational flags", () => {
     expect(refused.bytes.toString()).toContain("another profile");
     const text = gunzipSync(taken.bytes).toString("latin1");
     expect(text).toContain("nanoseconds");
-    expect(text).toMatch(/src\/(wires|picker|base)\//);
+    expect(text).toMatch(/(src\/wires|dist\/chunks)\//);
     expect((await ask(`${epp.adminUrl}/debug/pprof/goroutine`)).status).toBe(501);
   });
 

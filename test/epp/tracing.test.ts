@@ -6,7 +6,7 @@ import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { ExtProcClient, exchange } from "../support/epp-process.ts";
 import { type OtlpCollector, startOtlpCollector } from "../support/otlp-collector.ts";
 import { poll } from "../support/poll.ts";
-import { ROOT, TestProcess } from "../support/process.ts";
+import { PROGRAM, TestProcess } from "../support/process.ts";
 import { endpointsFile, portOf, type SeenRequest, type Sim, startSims } from "../support/stack.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
@@ -39,7 +39,7 @@ afterEach(async () => {
 
 /** Runs `sluice` with these variables. */
 function start(env: Readonly<Record<string, string>>, ...args: readonly string[]): TestProcess {
-  const sluice = new TestProcess(process.execPath, [join(ROOT, "src", "commands", "main.ts"), ...args], {
+  const sluice = new TestProcess(process.execPath, [PROGRAM, ...args], {
     env: { ...process.env, ...env },
   });
   running.push(sluice);

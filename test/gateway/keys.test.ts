@@ -10,7 +10,7 @@ import { type Answer, ask, chat, JSON_HEADERS, load } from "../support/client.ts
 import type { TestGateway } from "../support/gateway.ts";
 import { startOtlpCollector } from "../support/otlp-collector.ts";
 import { poll } from "../support/poll.ts";
-import { ROOT, sluice, TestProcess } from "../support/process.ts";
+import { PROGRAM, sluice, TestProcess } from "../support/process.ts";
 import { endpointsFile, portOf } from "../support/stack.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -57,11 +57,9 @@ async function keys(...args: readonly string[]): Promise<string> {
 async function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   const endpoints = endpointsFile([(server.address() as AddressInfo).port]);
   const own = ["--endpoints", endpoints, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-  const process_ = new TestProcess(
-    process.execPath,
-    [join(ROOT, "src", "commands", "main.ts"), "gateway", ...own, ...args],
-    { env: { ...process.env, ...env } },
-  );
+  const process_ = new TestProcess(process.execPath, [PROGRAM, "gateway", ...own, ...args], {
+    env: { ...process.env, ...env },
+  });
   const address = await process_.listening("gateway");
   const adminUrl = `http://${await process_.listening("admin")}`;
   return { process: process_, url: `http://${address}`, port: portOf(address), adminUrl };

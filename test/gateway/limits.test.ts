@@ -74,23 +74,23 @@ describe("sluice gateway with limits", () => {
     await expect(start("--limits-redis", "redis://localhost")).rejects.toThrow("--limits-redis needs --limits FILE");
   });
 
-  it("two gateways share 30 requests in a minute through Redis", async () => {
-    redis = await startRedis();
-    const file = limits("two.yaml", 'rules: [{key: "*", requestsPerMinute: 30}]');
-    const both = [
-      await start("--limits", file, "--limits-redis", redis.url),
-      await start("--limits", file, "--limits-redis", redis.url),
-    ];
-    const begun = performance.now();
-    let admitted = 0;
-    for (let i = 0; i < 120; i++) if ((await send(both[i % 2]!)).status === 200) admitted++;
-    // The limit, what has drained, and a few of the rounds under way.
-    const most = 30 + ((performance.now() - begun) / 60_000) * 30;
-    expect(admitted).toBeGreaterThanOrEqual(30);
-    expect(admitted).toBeLessThanOrEqual(most + 30);
-    await poll("both to know that the limit is reached", async () => {
-      const [a, b] = await Promise.all(both.map((gateway) => send(gateway)));
-      return a!.status === 429 && b!.status === 429;
-    });
-  });
+  it.each(["--limits-redis", "--peers"])(
+    "two gateways share 30 requests in a minute through Redis: %s",
+    async (flag) => {
+      redis ??= await startRedis();
+      const file = limits("two.yaml", 'rules: [{key: "*", requestsPerMinute: 30}]');
+      const both = [await start("--limits", file, flag, redis.url), await start("--limits", file, flag, redis.url)];
+      const begun = performance.now();
+      let admitted = 0;
+      for (let i = 0; i < 120; i++) if ((await send(both[i % 2]!)).status === 200) admitted++;
+      // The limit, what has drained, and a few of the rounds under way.
+      const most = 30 + ((performance.now() - begun) / 60_000) * 30;
+      expect(admitted).toBeGreaterThanOrEqual(30);
+      expect(admitted).toBeLessThanOrEqual(most + 30);
+      await poll("both to know that the limit is reached", async () => {
+        const [a, b] = await Promise.all(both.map((gateway) => send(gateway)));
+        return a!.status === 429 && b!.status === 429;
+      });
+    },
+  );
 });

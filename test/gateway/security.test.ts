@@ -20,6 +20,9 @@ const CHAT = "/v1/chat/completions";
 const ISSUER = "https://login.example";
 const POST = { ":method": "POST", ":path": CHAT, "content-type": "application/json" };
 
+/** The password of the store of replicas, and the salt of what they share. */
+const PEERS = ["password-of-the-store", "salt-of-the-replicas"] as const;
+
 let folder = "";
 let server: RawServer;
 let authority: ClientAuthority;
@@ -101,7 +104,10 @@ beforeAll(async () => {
   const tokens = ["--jwt-issuer", ISSUER, "--jwt-audience", "sluice", "--jwt-jwks", join(folder, "jwks.json")];
   const logs = ["--request-log", "all", "--request-log-file", logFile(), "--log-level", "debug"];
   const more = ["--decision-header", "--full-records-every", "1"];
-  gateway = await startGateway(endpoints, [...keys, ...tokens, ...logs, ...more]);
+  process.env["SLUICE_PEERS_SECRET"] = PEERS[1];
+  const peers = ["--peers", `redis://user:${PEERS[0]}@127.0.0.1:1`];
+  gateway = await startGateway(endpoints, [...keys, ...tokens, ...logs, ...more, ...peers]);
+  delete process.env["SLUICE_PEERS_SECRET"];
   delete process.env["OTEL_EXPORTER_OTLP_ENDPOINT"];
   delete process.env["OTEL_TRACES_SAMPLER_ARG"];
   const tls = ["--tls-cert", join(folder, "tls.crt"), "--tls-key", join(folder, "tls.key")];
@@ -250,6 +256,7 @@ describe("a key stays secret", () => {
       "/debug/limits",
       "/debug/queues",
       "/debug/models",
+      "/debug/peers",
     ];
     const all = {
       pages: (await Promise.all(pages.map((page) => ask(`${gateway.adminUrl}${page}`)))).map(({ text }) => text).join(),
@@ -263,9 +270,10 @@ describe("a key stays secret", () => {
       requests: readFileSync(logFile(), "utf8"),
     };
     expect(all.requests).toContain("s-1");
+    expect(all.pages).toContain("ECONNREFUSED");
     expect(all.reached).toContain(CHAT);
     for (const [where, text] of Object.entries(all))
-      for (const secret of [key, key.slice(-12), jwt, jwt.split(".")[2]!.slice(0, 20), "secret-claim"])
+      for (const secret of [key, key.slice(-12), jwt, jwt.split(".")[2]!.slice(0, 20), "secret-claim", ...PEERS])
         expect([where, secret, text.includes(secret)]).toEqual([where, secret, false]);
   });
 

@@ -9,7 +9,7 @@ import { CRDS, kubeconfigFile } from "../support/cluster.ts";
 import { health, route } from "../support/epp-process.ts";
 import { ExtProcClient } from "../support/extproc-client.ts";
 import { poll } from "../support/poll.ts";
-import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";
+import { compiledBefore, PROGRAM, TestProcess } from "../support/process.ts";
 import { portOf } from "../support/stack.ts";
 
 const [SERVING, NOT_SERVING] = [1, 2];
@@ -196,21 +196,17 @@ describe("the entry point with the arguments, the rights and the configuration o
     // Ports and the mounted folder are those of this machine; the rest is as rendered.
     const args = vector.args.map((word) => word.replace(/^\/config\//, `${home}/config/`));
     const ports = ["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
-    const epp = new TestProcess(
-      process.execPath,
-      [join(ROOT, "src", "commands", "main.ts"), "epp", ...args, ...ports, "--drain-timeout=0s"],
-      {
-        cwd: "/",
-        env: {
-          PATH: process.env["PATH"],
-          ...compiledBefore(),
-          ...vector.env,
-          OTEL_TRACES_EXPORTER: "none",
-          // A service account has its own at a path that a test cannot have.
-          KUBECONFIG: kubeconfigFile(api, TOKEN),
-        },
+    const epp = new TestProcess(process.execPath, [PROGRAM, "epp", ...args, ...ports, "--drain-timeout=0s"], {
+      cwd: "/",
+      env: {
+        PATH: process.env["PATH"],
+        ...compiledBefore(),
+        ...vector.env,
+        OTEL_TRACES_EXPORTER: "none",
+        // A service account has its own at a path that a test cannot have.
+        KUBECONFIG: kubeconfigFile(api, TOKEN),
       },
-    );
+    });
     left.push({ close: () => epp.stop() });
     const healthPort = portOf(await epp.listening("health"));
     const ask = async (service: string) => (await health(healthPort, service)).serving;

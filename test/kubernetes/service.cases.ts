@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { ask } from "../support/client.ts";
-import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";
+import { compiledBefore, PROGRAM, TestProcess } from "../support/process.ts";
 import { one, type Rendered } from "../support/rendered.ts";
 
 /** The programs that have a chart and manifests besides the picker. */
@@ -134,11 +134,10 @@ export function startPod(objects: readonly Rendered[], mine: Contents = {}): Tes
   });
   const [program, ...words] = container.command;
   expect(program).toBe("sluice");
-  return new TestProcess(
-    process.execPath,
-    [join(ROOT, "src", "commands", "main.ts"), ...words, ...container.args.map(local)],
-    { cwd: "/", env: { PATH: process.env["PATH"], ...compiledBefore(), ...Object.fromEntries(env) } },
-  );
+  return new TestProcess(process.execPath, [PROGRAM, ...words, ...container.args.map(local)], {
+    cwd: "/",
+    env: { PATH: process.env["PATH"], ...compiledBefore(), ...Object.fromEntries(env) },
+  });
 }
 
 /** Asks the probes of a pod's program. @param name of the ready line of their port */

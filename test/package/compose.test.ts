@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { parse, parseDocument } from "yaml";
 import { ask, JSON_HEADERS } from "../support/client.ts";
 import { newKeys } from "../support/keys.ts";
-import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";
+import { compiledBefore, PROGRAM, ROOT, TestProcess } from "../support/process.ts";
 
 const DEPLOY = join(ROOT, "deploy");
 
@@ -46,7 +46,7 @@ function start(container: Container, mine: Readonly<Record<string, string>>, ...
   });
   expect(words.shift()).toBe("sluice");
   // Of two values of a flag the last counts: the ports of the file may be taken here.
-  const started = new TestProcess(process.execPath, [join(ROOT, "src", "commands", "main.ts"), ...words, ...more], {
+  const started = new TestProcess(process.execPath, [PROGRAM, ...words, ...more], {
     cwd: "/",
     env: { PATH: process.env["PATH"], ...compiledBefore(), ...container.environment },
   });

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { onPath } from "../../scripts/part-cache.ts";
 import { ask } from "../support/client.ts";
 import { newKeys } from "../support/keys.ts";
-import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";
+import { compiledBefore, PROGRAM, ROOT, TestProcess } from "../support/process.ts";
 
 const FOLDER = join(ROOT, "deploy", "systemd");
 const UNITS = ["sluice-gateway", "sluice-dispatch"] as const;
@@ -43,8 +43,7 @@ function start(unit: string, etc: string, more: string, env: Readonly<Record<str
   const environment = Object.fromEntries(
     own.map(([, value]) => [value.split("=")[0]!, value.slice(value.indexOf("=") + 1)]),
   );
-  const main = join(ROOT, "src", "commands", "main.ts");
-  const started = new TestProcess(process.execPath, [main, ...words], {
+  const started = new TestProcess(process.execPath, [PROGRAM, ...words], {
     cwd: "/",
     env: { PATH: process.env["PATH"], ...compiledBefore(), ...environment, ...env },
   });

@@ -1,11 +1,8 @@
 import { gzipSync } from "node:zlib";
-import axe from "axe-core";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { startChromium } from "../support/chromium.ts";
-import { FakeFeed, type FakeFeedOptions } from "../support/feed/fake-feed.ts";
+import { takeAxe, violations } from "../support/axe.ts";
+import { FakePages, loaded } from "../support/feed/fake-pages.ts";
 import { poll } from "../support/poll.ts";
-import { fixedLimit } from "../support/slowness.ts";
 
 /** Bytes of all files of the page, gzipped. */
 const BUDGET = 120 * 1024;
@@ -46,47 +43,25 @@ const COUNT_REDRAWS = `(async () => {
   return { changes, twice, rows: document.querySelectorAll("tbody tr:not(.spacer)").length };
 })()`;
 
+/** The brightness of the darkest letter of an axis, 0 to 255: the letters are at the left edge of a plot. */
+const DARKEST_AXIS = `(() => {
+  const canvas = document.querySelector(".plot canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, 50, canvas.height);
+  let least = 255;
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200) least = Math.min(least, data[at]);
+  return least;
+})()`;
+
 describe("the page, with figures that are made up", () => {
-  let browser: Browser;
-  const feeds: FakeFeed[] = [];
-  const pages: Page[] = [];
+  const pages = new FakePages();
 
-  const feedOf = async (options: FakeFeedOptions = {}): Promise<[FakeFeed, string]> => {
-    const feed = new FakeFeed(options);
-    feeds.push(feed);
-    return [feed, await feed.listen()];
-  };
-  async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
-    const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
-    pages.push(page);
-    page.setDefaultTimeout(fixedLimit(20_000));
-    await page.goto(url);
-    await page.locator(".connection.live").waitFor();
-    return page;
-  }
-  /** Asked without code in the page, which its policy refuses. */
-  const loaded = (page: Page): Promise<boolean> =>
-    poll("the figures", async () => !(await page.locator(".main").textContent())!.includes("Loading"));
-  /** @param rules all rules when undefined */
-  const violations = (page: Page, rules?: readonly string[]): Promise<string[]> =>
-    page.evaluate(`(async () => {
-      const runOnly = ${JSON.stringify(rules) ?? "undefined"};
-      const { violations } = await axe.run(document, { resultTypes: ["violations"], runOnly });
-      return violations.map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html.slice(0, 160)).join(" | "));
-    })()`);
-
-  beforeAll(async () => {
-    browser = await startChromium();
-  });
-  afterEach(async () => {
-    await Promise.all(pages.splice(0).map((page) => page.close()));
-    await Promise.all(feeds.splice(0).map((feed) => feed.close()));
-  });
-  afterAll(async () => browser?.close());
+  beforeAll(() => pages.start());
+  afterEach(() => pages.clear());
+  afterAll(() => pages.stop());
 
   it("greys and says since when the process is away, and comes back by itself, also as another instance", async () => {
-    const [feed, url] = await feedOf();
-    const page = await open(`${url}/#/overview`);
+    const [feed, url] = await pages.feed();
+    const page = await pages.open(`${url}/#/overview`);
     await page.locator('[data-total="answered"]').waitFor();
     await feed.close();
     await page.locator(".shell.stale").waitFor();
@@ -95,15 +70,15 @@ describe("the page, with figures that are made up", () => {
     // The figures stay readable.
     expect(await page.locator('[data-total="answered"]').textContent()).toBe("148,221");
     expect(await page.evaluate("getComputedStyle(document.querySelector('.live-data')).filter")).toBe("grayscale(1)");
-    const [again] = await feedOf({ port: Number(new URL(url).port) });
+    const [again] = await pages.feed({ port: Number(new URL(url).port) });
     await page.locator(".connection.live").waitFor();
     expect(await page.locator(".shell.stale").count()).toBe(0);
     expect(again.streams[0]!.get("topics")).toBe("overview,events");
   });
 
   it("notices a stream that is open and silent", async () => {
-    const [feed, url] = await feedOf();
-    const page = await open(url);
+    const [feed, url] = await pages.feed();
+    const page = await pages.open(url);
     feed.isSilent = true;
     await page.locator(".connection.lost").waitFor();
     expect(await page.getByRole("alert").textContent()).toContain("no event came for");
@@ -113,9 +88,9 @@ describe("the page, with figures that are made up", () => {
 
   it("has no violation of axe in any view, in light and dark, while live and while lost", async () => {
     for (const colorScheme of ["light", "dark"] as const) {
-      const [feed, url] = await feedOf({ ...ALL, endpoints: 6 });
-      const page = await open(url, { colorScheme, bypassCSP: true });
-      await page.evaluate(axe.source);
+      const [feed, url] = await pages.feed({ ...ALL, endpoints: 6 });
+      const page = await pages.open(url, { colorScheme, bypassCSP: true });
+      await takeAxe(page);
       for (const view of ROUTING_VIEWS) {
         await page.evaluate(`location.hash = "#/${view}"`);
         await page.locator("h1").waitFor();
@@ -128,20 +103,20 @@ describe("the page, with figures that are made up", () => {
       await page.locator(".shell.stale").waitFor();
       expect([colorScheme, "lost", await violations(page)]).toEqual([colorScheme, "lost", []]);
     }
-    const [, url] = await feedOf({ kind: "dispatch" });
-    const page = await open(`${url}/#/queues`, { bypassCSP: true });
-    await page.evaluate(axe.source);
+    const [, url] = await pages.feed({ kind: "dispatch" });
+    const page = await pages.open(`${url}/#/queues`, { bypassCSP: true });
+    await takeAxe(page);
     await page.getByRole("heading", { name: "Worker pools" }).waitFor();
     expect(await violations(page)).toEqual([]);
   });
 
   it("fits a phone and a screen of 4K: nothing but tables and plots scrolls sideways", async () => {
-    const [, url] = await feedOf(ALL);
+    const [, url] = await pages.feed(ALL);
     for (const viewport of [
       { width: 360, height: 780 },
       { width: 3840, height: 2160 },
     ]) {
-      const page = await open(url, { viewport });
+      const page = await pages.open(url, { viewport });
       for (const view of ROUTING_VIEWS) {
         await page.evaluate(`location.hash = "#/${view}"`);
         await page.locator("h1").waitFor();
@@ -152,9 +127,28 @@ describe("the page, with figures that are made up", () => {
     }
   });
 
+  it("is printed in dark ink on white paper, also where the screen is dark", async () => {
+    const [, url] = await pages.feed();
+    const page = await pages.open(`${url}/#/overview`, { colorScheme: "dark", bypassCSP: true });
+    const ink = (): Promise<string> => page.evaluate("getComputedStyle(document.querySelector('h1')).color");
+    await page.locator(".plot canvas").first().waitFor();
+    const onScreen = await ink();
+    await page.evaluate("dispatchEvent(new Event('beforeprint'))");
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    expect([onScreen, await ink()]).toEqual(["rgb(230, 233, 237)", "rgb(26, 31, 38)"]);
+    expect(await page.evaluate("getComputedStyle(document.body).backgroundColor")).toBe("rgb(255, 255, 255)");
+    for (const screenOnly of [page.getByRole("navigation", { name: "Views" }), page.locator(".tools").first()])
+      expect(await screenOnly.isVisible()).toBe(false);
+    // The plots are drawn anew in the colours of paper, at once.
+    expect(await page.evaluate(DARKEST_AXIS)).toBeLessThan(140);
+    await page.emulateMedia({ media: "screen", colorScheme: "dark" });
+    await page.evaluate("dispatchEvent(new Event('afterprint'))");
+    expect(await ink()).toBe(onScreen);
+  });
+
   it("shows a thousand endpoints with the rows in view alone, and finds one of them", async () => {
-    const [, url] = await feedOf({ endpoints: 1000 });
-    const page = await open(`${url}/#/endpoints`);
+    const [, url] = await pages.feed({ endpoints: 1000 });
+    const page = await pages.open(`${url}/#/endpoints`);
     const table = page.getByRole("group", { name: "Endpoints" });
     await page.getByText("1,000 endpoints").waitFor();
     const rows = table.locator("tbody tr:not(.spacer)");
@@ -169,8 +163,8 @@ describe("the page, with figures that are made up", () => {
   });
 
   it("redraws at most once a frame at 2,000 requests a second, and says that the list is a sample", async () => {
-    const [, url] = await feedOf({ batch: 500 });
-    const page = await open(`${url}/#/decisions`);
+    const [, url] = await pages.feed({ batch: 500 });
+    const page = await pages.open(`${url}/#/decisions`);
     await page.getByText(/A sample: [\d,]+ decisions of [\d,]+ since/).waitFor();
     const counted = await page.evaluate<Counted>(COUNT_REDRAWS);
     expect(counted.changes).toBeGreaterThan(0);
@@ -179,9 +173,8 @@ describe("the page, with figures that are made up", () => {
   });
 
   it("is within its budget, runs no inline code and asks no other server", async () => {
-    const [, url] = await feedOf({ demo: true });
-    const page = await browser.newPage();
-    pages.push(page);
+    const [, url] = await pages.feed({ demo: true });
+    const page = await pages.page();
     const asked = new Set<string>();
     page.on("request", (request) => asked.add(request.url()));
     const answer = await page.goto(`${url}/#/decisions/42`);
@@ -210,8 +203,8 @@ describe("the page, with figures that are made up", () => {
   });
 
   it("is used by keyboard: it skips to the contents, walks the views and sorts a table", async () => {
-    const [, url] = await feedOf();
-    const page = await open(`${url}/#/endpoints`);
+    const [, url] = await pages.feed();
+    const page = await pages.open(`${url}/#/endpoints`);
     await page.getByRole("link", { name: "default/server-1", exact: true }).waitFor();
     await page.keyboard.press("Tab");
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Skip to the contents");
@@ -226,57 +219,5 @@ describe("the page, with figures that are made up", () => {
     await page.getByRole("heading", { name: "Bands" }).waitFor();
     expect(await page.getByRole("link", { name: /^Queues/ }).getAttribute("aria-current")).toBe("page");
     expect(await page.locator(".main").textContent()).toContain("is not below its ceiling");
-  });
-
-  it("shows replicas and batches where the process has them, and no such view where it has none", async () => {
-    const [, url] = await feedOf(ALL);
-    const page = await open(`${url}/#/overview`);
-    await page.getByRole("link", { name: "Replicas" }).click();
-    const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
-    await rows.nth(2).waitFor();
-    expect(await rows.nth(0).textContent()).toMatch(/^epp-0 this onelive.*/);
-    expect(await rows.nth(1).textContent()).toMatch(/^epp-1 live.*120 ms ago30/);
-    expect(await rows.nth(2).textContent()).toMatch(/^epp-2 gone.*ago.*–/);
-    const main = page.locator(".main");
-    expect(await main.textContent()).toContain("It knows what the others know.");
-    // The own messages that the store hands back are no problem.
-    expect(await main.textContent()).toMatch(/do not count0$/);
-    await page.getByRole("link", { name: "Queues" }).click();
-    const batches = page.getByRole("group", { name: "Batches" }).locator("tbody tr");
-    await batches.nth(1).waitFor();
-    expect(await batches.nth(0).textContent()).toMatch(
-      /batch_7f4f8efe564237a1c4d40a559d072189–in progress450 of 1,000 \(50 failed\).*too late/,
-    );
-    expect(await batches.nth(1).textContent()).toContain("completed");
-    expect(await batches.nth(2).textContent()).toContain("line 17: custom_id");
-    const tooWide = `(() => { const group = document.querySelector('[aria-label="Batches"]'); return group.scrollWidth - group.clientWidth; })()`;
-    expect(await page.evaluate(tooWide)).toBe(0);
-    expect(await main.textContent()).toContain("1 open, 550 lines left, 12/s");
-
-    const [, bare] = await feedOf();
-    const without = await open(`${bare}/#/queues`);
-    await without.getByRole("heading", { name: "Bands" }).waitFor();
-    expect(await without.getByRole("link", { name: "Replicas" }).count()).toBe(0);
-    expect(await without.getByRole("heading", { name: "Batches" }).count()).toBe(0);
-    await without.goto(`${bare}/#/replicas`);
-    await without.getByText("This process has no such view").waitFor();
-  });
-
-  it("gives the orders of the demo", async () => {
-    const [feed, url] = await feedOf({ demo: true });
-    const page = await open(url);
-    await page.getByRole("heading", { name: "Round robin and Sluice, side by side" }).waitFor();
-    expect(await page.locator("table.compare").textContent()).toContain("2.9× better");
-    await page.getByRole("button", { name: "Kill server-1" }).click();
-    await page.getByRole("button", { name: "Start server-3" }).click();
-    await page.getByRole("button", { name: "Round robin" }).click();
-    await page.getByLabel("Requests per second").fill("12");
-    await poll("the orders", () => feed.posts.length === 4);
-    expect(feed.posts).toEqual([
-      { path: "/demo/server", body: { name: "server-1", order: "kill" } },
-      { path: "/demo/server", body: { name: "server-3", order: "start" } },
-      { path: "/demo/policy", body: { policy: "round-robin" } },
-      { path: "/demo/traffic", body: { requestsPerSecond: 12 } },
-    ]);
   });
 });

@@ -1,8 +1,9 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { takeAxe, violations } from "../support/axe.ts";
 import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
@@ -66,8 +67,8 @@ describe("the page of a gateway, in Chromium", () => {
       body: chat("show me ".repeat(50)),
     });
 
-  async function open(hash: string, viewport = { width: 1280, height: 800 }): Promise<Page> {
-    const page = await browser.newPage({ viewport });
+  async function open(hash: string, options: BrowserContextOptions = {}): Promise<Page> {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
     page.setDefaultTimeout(fixedLimit(30_000));
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on("console", (message) => {
@@ -190,6 +191,26 @@ describe("the page of a gateway, in Chromium", () => {
     // What was edited in the other way is still there.
     await page.getByRole("button", { name: "weights and parameters" }).click();
     await outcome.getByText("The request would go to").waitFor();
+    await page.close();
+  });
+
+  it("has no violation of axe in the replay, as a form and as a text with mistakes", async () => {
+    expect((await send("replayed")).status).toBe(200);
+    const page = await open("#/decisions/replayed", { bypassCSP: true });
+    await takeAxe(page);
+    await page.getByRole("button", { name: "Replay with another configuration" }).click();
+    await page.locator(".outcome").getByText("the pick is the same").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole("button", { name: "YAML" }).click();
+    await page.locator(".outcome").getByText("the pick is the same").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page
+      .getByLabel("EndpointPickerConfig as YAML")
+      .fill(CONFIG.replace("type: queue-scorer", "type: queue-scorr"));
+    await page.getByRole("button", { name: "line 5, column 3" }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await violations(page, ["color-contrast"])).toEqual([]);
     await page.close();
   });
 

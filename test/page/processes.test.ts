@@ -1,10 +1,11 @@
-import { mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BatchCalls, chatLines } from "../batch-api/calls.ts";
 import { Cleanup, Dispatching, inSeconds, ScriptedGateway } from "../dispatch/dispatching.ts";
+import { startBatchServer } from "../support/batch-server.ts";
 import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { openStore } from "../support/dispatch-store.ts";
@@ -13,6 +14,10 @@ import { poll } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { endpointsFile, type Stack, startSims, startStack } from "../support/stack.ts";
+
+/** The pictures of a run are kept here. */
+const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-processes-"));
+mkdirSync(SCREENSHOTS, { recursive: true });
 
 /** The sum over all series of a metric with `part` in the line. */
 const metric = (text: string, name: string, part = ""): number =>
@@ -94,10 +99,14 @@ describe("the page of the other processes, in Chromium", () => {
     await page.getByText("It knows what the others know.").waitFor();
     await other.process.stop("SIGKILL");
     await rows.nth(1).getByText("gone", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Overview" }).click();
+    const events = page.getByRole("list", { name: "Events, the newest first" });
+    await events.getByText(/^replica \w+ is there$/).waitFor();
+    await events.getByText(/^replica \w+ is silent/).waitFor();
     await page.close();
   });
 
-  it("follows a batch of the Batch API to its end", async () => {
+  it("follows a batch of the Batch API to its end, and cancels one", async () => {
     const [sim] = await startSims(1);
     cleanup.add(sim!.process, (each) => each.stop());
     const folder = mkdtempSync(join(tmpdir(), "sluice-page-batches-"));
@@ -111,13 +120,45 @@ describe("the page of the other processes, in Chromium", () => {
     const row = page.getByRole("group", { name: "Batches" }).locator("tbody tr", { hasText: id });
     await row.getByText("completed").waitFor();
     expect(await row.textContent()).toContain("3 of 3");
-    // The page has no orders: batches end by their callers.
-    expect(
-      await page
-        .getByRole("region", { name: "Batches" })
-        .getByRole("button", { name: /cancel/i })
-        .count(),
-    ).toBe(0);
+    // Without its server, the next batch would wait until its deadline.
+    await sim!.process.stop("SIGKILL");
+    const waits = await calls.submit(chatLines("waits-", 3));
+    await page.getByRole("button", { name: `Cancel ${waits}` }).click();
+    await page
+      .getByRole("dialog", { name: "Cancel this batch?" })
+      .getByRole("button", { name: "Cancel the batch" })
+      .click();
+    await page
+      .getByRole("group", { name: "Batches" })
+      .locator("tbody tr", { hasText: waits })
+      .getByText("cancelled")
+      .waitFor();
+    await page.screenshot({ path: join(SCREENSHOTS, "batches.png"), fullPage: true });
+    expect(await calls.get(waits)).toMatchObject({ status: "cancelled", request_counts: { completed: 0 } });
+    await page.close();
+  });
+
+  it("follows the lines of a batch server, with the figures of /metrics", async () => {
+    const gateway = cleanup.add(await new ScriptedGateway().open(), (each) => each.close());
+    const folder = mkdtempSync(join(tmpdir(), "sluice-page-batch-server-"));
+    const server = await startBatchServer(folder, gateway.url, ["--batch-workers", "7"]);
+    cleanup.add(server.process, (each) => each.stop());
+    const page = await open(server.adminUrl);
+    expect(await page.locator(".who").textContent()).toContain("Batch API");
+    const id = await new BatchCalls(server.url).submit(chatLines("served-", 5));
+    await page.getByRole("link", { name: "Batches" }).click();
+    const row = page.getByRole("group", { name: "Batches" }).locator("tbody tr", { hasText: id });
+    await row.getByText("completed").waitFor();
+    expect(await row.textContent()).toContain("5 of 5");
+    await page.getByRole("group", { name: "Worker pools" }).getByText("0 of 7").waitFor();
+    await page.getByRole("link", { name: "Overview" }).click();
+    await poll("the figures of /metrics", async () => {
+      const { text } = await ask(`${server.adminUrl}/metrics`);
+      const done = metric(text, "llm_d_async_async_successful_requests_total");
+      return done === 5 && (await totalOf(page, "success")) === done;
+    });
+    await page.getByRole("link", { name: "Configuration" }).click();
+    await page.getByRole("row", { name: /--batch-workers "7" flag/ }).waitFor();
     await page.close();
   });
 
@@ -144,6 +185,7 @@ describe("the page of the other processes, in Chromium", () => {
     await poll("four in flight", () => gateway.running === 4);
     const pool = page.getByRole("group", { name: "Worker pools" }).locator("tbody tr").first();
     await pool.getByText("4 of 4").waitFor();
+    await page.screenshot({ path: join(SCREENSHOTS, "dispatch-queues.png"), fullPage: true });
     held.resolve();
     await page.getByRole("link", { name: "Overview" }).click();
     await poll("the figures of /metrics", async () => {

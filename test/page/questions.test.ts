@@ -155,7 +155,14 @@ describe("the questions of docs/operate/page.md", () => {
     expect(await user.page.locator(".main").textContent()).toMatch(
       /It waited .* in flow .* of band 0, behind \d+ requests?, until the saturation of \S+ was below the ceiling/,
     );
+    // Who waits now, and what holds them back.
+    await user.view("Queues");
+    const band = user.rows("Bands").first();
+    await poll("the band that is held back", async () =>
+      /^0held back[1-9].*saturation .* is not below the ceiling/.test((await band.textContent()) ?? ""),
+    );
     expect(user.clicks).toBeLessThanOrEqual(MOST_CLICKS);
+    await user.page.screenshot({ path: join(SCREENSHOTS, "bands.png"), fullPage: true });
     await user.page.close();
   });
 

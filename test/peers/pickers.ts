@@ -12,7 +12,11 @@ import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 const TOKEN_MS = 50;
 const ENDLESS = 100_000;
 
-const argsFor = ({ port }: TcpProxy): string[] => ["--peers", `redis://127.0.0.1:${port}`, "--peers-name", "llm/pool"];
+/** Of the replicas in the store. */
+export const NAME = "llm/pool";
+const argsFor = ({ port }: TcpProxy): string[] => ["--peers", `redis://127.0.0.1:${port}`, "--peers-name", NAME];
+/** Model servers whose answers are as long as a test wants. */
+const SLOW = ["--max-model-len", "1000000", "--inter-token-latency", `${TOKEN_MS}ms`];
 
 /** What a picker decided about a request. */
 export interface Decision {
@@ -32,17 +36,20 @@ export class Pickers {
   readonly sims: readonly Sim[];
   readonly replicas: Epp[];
   readonly envoy: RunningEnvoy;
-  readonly #endpoints: string;
+  /** Pickers of another cluster before the same servers: nobody but them counts their requests. */
+  readonly strangers: Pick<Epp, "adminUrl">[] = [];
+  readonly endpoints: string;
 
   private constructor(parts: Pick<Pickers, "store" | "proxy" | "sims" | "replicas" | "envoy">, endpoints: string) {
     ({ store: this.store, proxy: this.proxy, sims: this.sims, replicas: this.replicas, envoy: this.envoy } = parts);
-    this.#endpoints = endpoints;
+    this.endpoints = endpoints;
   }
 
-  static async start(count = 3): Promise<Pickers> {
+  /** @param simArgs options of the model servers */
+  static async start(count = 3, simArgs: readonly string[] = SLOW): Promise<Pickers> {
     const store = await startRedis();
     const proxy = await tcpProxy(store.port);
-    const sims = await startSims(3, ["--max-model-len", "1000000", "--inter-token-latency", `${TOKEN_MS}ms`]);
+    const sims = await startSims(3, simArgs);
     const ports = sims.map(({ port }) => port);
     const endpoints = endpointsFile(ports);
     // Ports of their own, so that a replica can come back to its port.
@@ -65,11 +72,16 @@ export class Pickers {
 
   /** Starts a replica that was ended again, on its port. */
   async restart(n: number): Promise<void> {
-    this.replicas[n] = await startEpp(this.#endpoints, this.replicas[n]!.port, argsFor(this.proxy));
+    this.replicas[n] = await startEpp(this.endpoints, this.replicas[n]!.port, argsFor(this.proxy));
+  }
+
+  /** Of Envoy. */
+  get origin(): string {
+    return `http://127.0.0.1:${this.envoy.port}`;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.envoy.port}/v1/chat/completions`;
+    return `${this.origin}/v1/chat/completions`;
   }
 
   get live(): readonly Epp[] {
@@ -128,22 +140,33 @@ export class Pickers {
   }
 
   /** The requests that each model server runs, in the order of the servers. */
-  running(): Promise<number[]> {
-    return Promise.all(
-      this.sims.map(async ({ url }) => {
-        const page = (await ask(`${url}/metrics`)).text;
-        const of = (name: string): number => Number(new RegExp(`^vllm:${name}\\{.*\\} (\\S+)$`, "m").exec(page)?.[1]);
-        return of("num_requests_running") + of("num_requests_waiting");
-      }),
-    );
+  async running(): Promise<number[]> {
+    const pages = await this.#pages();
+    return pages.map((page) => figureOf(page, "num_requests_running") + figureOf(page, "num_requests_waiting"));
   }
 
-  /** Resolves when every living replica counts in flight what the servers run, to the request, and that is `total`. */
+  /** Prompt tokens that the model servers looked up in their prefix caches, and those that they found. */
+  async lookedUp(): Promise<{ readonly asked: number; readonly found: number }> {
+    const pages = await this.#pages();
+    const all = (name: string): number => sumOf(pages.map((page) => figureOf(page, name)));
+    return { asked: all("prefix_cache_queries_total"), found: all("prefix_cache_hits_total") };
+  }
+
+  /** The metrics of each model server. */
+  #pages(): Promise<string[]> {
+    return Promise.all(this.sims.map(async ({ url }) => (await ask(`${url}/metrics`)).text));
+  }
+
+  /**
+   * Resolves when every living replica counts in flight what the servers run, to the request, and that is `total`. What strangers
+   * count as theirs is no part of it.
+   */
   async countsAgree(total?: number): Promise<void> {
     const counts = async (): Promise<string[]> => {
-      const running = await this.running();
+      const foreign = await Promise.all(this.strangers.map((one) => inFlightOf(one, this.sims)));
+      const running = (await this.running()).map((one, i) => one - sumOf(foreign.map((theirs) => theirs[i]!)));
       const known = await Promise.all(this.live.map((epp) => inFlightOf(epp, this.sims)));
-      const sum = running.reduce((all, one) => all + one, 0);
+      const sum = sumOf(running);
       if (total !== undefined && sum !== total) return [`servers run ${sum}, not ${total}`];
       return known.flatMap((one, i) => (String(one) === String(running) ? [] : [`${i} counts ${one}, not ${running}`]));
     };
@@ -162,13 +185,21 @@ export class Pickers {
   }
 }
 
+function figureOf(page: string, name: string): number {
+  return Number(new RegExp(`^vllm:${name}\\{.*\\} (\\S+)$`, "m").exec(page)?.[1]);
+}
+
+function sumOf(figures: readonly number[]): number {
+  return figures.reduce((sum, one) => sum + one, 0);
+}
+
 /** What a replica says of the others. */
-export function peersOf({ adminUrl }: Epp): Promise<PeersView> {
+export function peersOf({ adminUrl }: Pick<Epp, "adminUrl">): Promise<PeersView> {
   return getJson(`${adminUrl}/debug/peers`);
 }
 
 /** The requests that a replica counts in flight at each server, those of its peers included. */
-async function inFlightOf({ adminUrl }: Epp, sims: readonly Sim[]): Promise<number[]> {
+async function inFlightOf({ adminUrl }: Pick<Epp, "adminUrl">, sims: readonly Sim[]): Promise<number[]> {
   const { endpoints } = await getJson<{ endpoints: { hostPort: string; inFlight: { requests: number } }[] }>(
     `${adminUrl}/debug/endpoints`,
   );

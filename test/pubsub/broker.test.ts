@@ -581,7 +581,7 @@ describe("Pub/Sub broker", () => {
         () => true,
       ),
     );
-    await expect(broker.check()).rejects.toThrow(/nothing can be received from subscription requests-sub/);
+    await expect(broker.check()).rejects.toThrow(/cannot receive from subscription requests-sub/);
     await clock.advanceAsync(30_000);
     await broker.check();
     expect(fake.count("GetSubscription")).toBe(lookUps + 1);

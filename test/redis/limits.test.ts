@@ -1,14 +1,18 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
-import type { Redis } from "../../src/base/redis/connection.ts";
+import type { RedisConnection } from "../../src/base/redis/address.ts";
+import { connectRedis, type Redis } from "../../src/base/redis/connection.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import type { LimitRule } from "../../src/picker/limits/limits-settings.ts";
 import { type Grant, QuotaTable } from "../../src/picker/limits/quotas.ts";
 import { SHARE, SharedLimits } from "../../src/picker/limits/shared-limits.ts";
+import { clientAuthority } from "../support/certificates.ts";
 import { callerOf, requestOf, used } from "../support/limits/requests.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
-import { direct, keepingLog } from "./setup.ts";
+import { fixedLimit } from "../support/slowness.ts";
+import { at, direct, keepingLog } from "./setup.ts";
 
 let server: RunningRedis | undefined;
 let client: Redis | undefined;
@@ -23,6 +27,13 @@ afterEach(async () => {
   await server?.stop();
 });
 
+interface GatewayOptions {
+  readonly silence?: number | undefined;
+  /** Of the replicas, where their store counts. */
+  readonly name?: string;
+  readonly tls?: RedisConnection["tls"];
+}
+
 /** The limits of one gateway. */
 class Gateway {
   readonly shared: SharedLimits;
@@ -30,9 +41,12 @@ class Gateway {
   readonly running: Grant[] = [];
   readonly #kept = keepingLog();
 
-  constructor(url: string, rules: readonly LimitRule[], silence?: number) {
+  constructor(url: string, rules: readonly LimitRule[], { silence, name, tls = {} }: GatewayOptions = {}) {
     const deps = { clock: realClock, random: new SeededRandom(++seed), log: this.#kept.log };
-    this.shared = new SharedLimits(url, silence === undefined ? deps : { ...deps, silence });
+    this.shared = new SharedLimits(
+      { connection: { ...at(url), tls }, name },
+      silence === undefined ? deps : { ...deps, silence },
+    );
     this.table = new QuotaTable(realClock, rules, {
       touched: (counter) => this.shared.touched(counter),
       left: (counter) => this.shared.left(counter),
@@ -83,8 +97,8 @@ class Gateway {
 
 async function two(rules: readonly LimitRule[], silence?: number): Promise<[Gateway, Gateway]> {
   server = await startRedis();
-  const a = new Gateway(server.url, rules, silence);
-  const b = new Gateway(server.url, rules, silence);
+  const a = new Gateway(server.url, rules, { silence });
+  const b = new Gateway(server.url, rules, { silence });
   a.ask(1);
   b.ask(1);
   await Promise.all([a.knows(2), b.knows(2)]);
@@ -165,6 +179,30 @@ describe("limits that two gateways share", () => {
     await poll("A to know what B used", () => a.used > known / 2);
     await poll("both to refuse", () => a.ask(100) === 0 && b.ask(100) === 0);
     expect(a.told.map((line) => line.slice(0, 24))).toEqual(["limits are not shared no", "limits are shared again"]);
+  });
+
+  it("on a store with TLS, those of one name count together, and apart from those of another", async () => {
+    const { ca, client: own, server: pair } = await clientAuthority();
+    server = await startRedis({ tls: { ...pair, ca } });
+    const tls = { ca, ...own };
+    client = connectRedis(
+      { ...at(server.url), tls },
+      { clock: realClock, random: new SeededRandom(7), log: silentLogger },
+    );
+    await client.whenReady(fixedLimit(10_000));
+    // What the documentation of replicas names for the limits, and for connections in general.
+    const commands = [
+      ...["+hello", "+select", "+client|setname", "+info", "+exists", "+pexpire"],
+      ...["+evalsha", "+eval", "+script|load", "+time", "+hgetall", "+hset", "+hdel"],
+    ];
+    await client.send(["ACL", "SETUSER", "gateway", "reset", "on", ">secret", "~sluice:limits:*", ...commands]);
+    const url = server.url.replace("//", "//gateway:secret@");
+    const made = (name: string): Gateway => new Gateway(url, HUNDRED, { name, tls });
+    const [a, b, other] = [made("llm/one"), made("llm/one"), made("llm/two")];
+    for (const one of [a, b, other]) one.ask(30);
+    await Promise.all([a.knows(2), b.knows(2), other.knows(1)]);
+    await poll("A to hear of B", () => a.used > 50);
+    expect(other.used).toBeLessThanOrEqual(30);
   });
 
   it("requests in flight count together, and those of a gateway that died are forgotten", async () => {

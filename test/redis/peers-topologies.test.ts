@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
+import { QuotaTable } from "../../src/picker/limits/quotas.ts";
+import { SharedLimits } from "../../src/picker/limits/shared-limits.ts";
+import { callerOf, requestOf } from "../support/limits/requests.ts";
+import { poll } from "../support/poll.ts";
 import type { RunningRedis } from "../support/redis.ts";
 import { startCluster, startWatched } from "../support/redis-topologies.ts";
 import { ask, ending, LOG, pair, serve } from "./peers-setup.ts";
+import { at } from "./setup.ts";
 
 describe("replicas whose store is of several servers", () => {
   it("follow a Sentinel to the new primary", async () => {
@@ -31,5 +39,21 @@ describe("replicas whose store is of several servers", () => {
     await b.hears(a, "after");
     await a.hears(b, "both ways");
     expect(await ask(cluster.nodes[other]!.url, "XLEN", LOG)).toBeGreaterThan(0);
+    // The counters of limits of one name are on one node, too: the script has the keys of many at a time.
+    for (const [n, { url }] of cluster.nodes.entries()) {
+      const deps = { clock: realClock, random: new SeededRandom(Number(new URL(url).port)), log: silentLogger };
+      const shared = ending(new SharedLimits({ connection: at(url), name: "llm/pool" }, deps), (it) => it.close());
+      const table = new QuotaTable(realClock, [{ key: "*", requestsPerMinute: 100 }, { requestsPerMinute: 100 }], {
+        touched: (counter) => shared.touched(counter),
+        left: (counter) => shared.left(counter),
+      });
+      table.admit(requestOf(), callerOf("k"), () => "");
+      const counters = [...table.counters.values()];
+      expect(counters).toHaveLength(2);
+      await poll("the limits to be counted", () => {
+        for (const counter of counters) shared.touched(counter);
+        return counters.every(({ others }) => others.gateways === n + 1);
+      });
+    }
   });
 });

@@ -20,6 +20,7 @@ export const EMPTY_VIEWS: AdminViews = {
   models: () => ({}),
   limits: () => undefined,
   peers: () => undefined,
+  sharesWithPeers: false,
   queues: () => undefined,
 };
 

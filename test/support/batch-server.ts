@@ -1,5 +1,4 @@
-import { join } from "node:path";
-import { ROOT, TestProcess } from "./process.ts";
+import { PROGRAM, TestProcess } from "./process.ts";
 
 /** A `sluice batch-server` that runs. */
 export interface TestBatchServer {
@@ -18,11 +17,7 @@ export async function startBatchServer(
 ): Promise<TestBatchServer> {
   const line = ["--dir", folder, "--gateway", gateway, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", ...args];
   const env = gatewayKey === undefined ? process.env : { ...process.env, SLUICE_GATEWAY_KEY: gatewayKey };
-  const started = new TestProcess(
-    process.execPath,
-    [join(ROOT, "src", "commands", "main.ts"), "batch-server", ...line],
-    { env },
-  );
+  const started = new TestProcess(process.execPath, [PROGRAM, "batch-server", ...line], { env });
   return {
     process: started,
     url: `http://${await started.listening("batch-api")}/v1`,

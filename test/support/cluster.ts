@@ -9,7 +9,7 @@ import { samplesOf } from "./core.ts";
 import type { BareEpp } from "./epp-process.ts";
 import { freePort, onFreePorts } from "./free-port.ts";
 import { poll } from "./poll.ts";
-import { compiledBefore, ROOT, sluice, TestProcess } from "./process.ts";
+import { compiledBefore, PROGRAM, ROOT, sluice, TestProcess } from "./process.ts";
 import { portOf, type Sim } from "./stack.ts";
 
 /** Where the pools of the tests are. */
@@ -126,7 +126,7 @@ export function clusterEpp({ kubeconfig, source = SOURCE, args = [], env = {} }:
   return new TestProcess(
     process.execPath,
     [
-      ...[join(ROOT, "src", "commands", "main.ts"), "epp", "--kubeconfig", kubeconfig, ...source],
+      ...[PROGRAM, "epp", "--kubeconfig", kubeconfig, ...source],
       ...["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"],
       ...["--secure-serving=false", "--metrics-endpoint-auth=false", "--drain-timeout=0s", ...args],
     ],

@@ -1,5 +1,5 @@
 import { ask } from "./client.ts";
-import { ROOT, sluice, TestProcess } from "./process.ts";
+import { PROGRAM, sluice, TestProcess } from "./process.ts";
 
 /** A transport's section: `redis-sortedset` or `sqlite`, with one queue named `q`. */
 export interface DispatchTransport {
@@ -67,5 +67,5 @@ export function spawnDispatch(options: DispatchProcessOptions): TestProcess {
     ...args,
   ];
   if (nodeArgs === undefined) return sluice(...flags);
-  return new TestProcess(process.execPath, [...nodeArgs, `${ROOT}/src/commands/main.ts`, ...flags]);
+  return new TestProcess(process.execPath, [...nodeArgs, PROGRAM, ...flags]);
 }

@@ -14,6 +14,8 @@ export interface LoadShape {
   readonly strands?: number;
   /** Milliseconds between an answer and the next request of a strand; default 0. */
   readonly pause?: number;
+  /** The body of the next request; default: the same short chat. */
+  readonly body?: () => string;
 }
 
 /** Sends chats one after the other on each strand until told to stop, and keeps what became of each. */
@@ -24,7 +26,7 @@ export class Load {
   /** When the requests were sent that wait for their answers. */
   readonly #waiting = new Set<{ readonly at: number }>();
 
-  constructor(url: string, { strands = 8, pause = 0 }: LoadShape = {}) {
+  constructor(url: string, { strands = 8, pause = 0, body = () => chat("under load") }: LoadShape = {}) {
     this.#strands = Array.from({ length: strands }, async () => {
       while (this.#running) {
         const at = performance.now();
@@ -35,7 +37,7 @@ export class Load {
           status = (
             await ask(`${url}/v1/chat/completions`, {
               headers: JSON_HEADERS,
-              body: chat("under load"),
+              body: body(),
               timeoutMs: 10_000,
             })
           ).status;

@@ -5,6 +5,11 @@ import { InVain, poll } from "./poll.ts";
 import { fixedLimit } from "./slowness.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
+/**
+ * The program that tests start: what users run, from `dist/`, where a lane has just built it (`scripts/lanes.ts`), which starts in half
+ * the processor time; else the sources, so that a test started by hand never runs an old build.
+ */
+export const PROGRAM = process.env["SLUICE_PROGRAM"] ?? join(ROOT, "src", "commands", "main.ts");
 
 /** A process that a test started; ended by its pid and by nothing else. */
 export class TestProcess {
@@ -135,9 +140,9 @@ export function compiledBefore(): Record<string, string> {
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
 }
 
-/** Runs `sluice` from the sources. */
+/** Runs `sluice`. */
 export function sluice(...args: readonly string[]): TestProcess {
-  return new TestProcess(process.execPath, [join(ROOT, "src", "commands", "main.ts"), ...args]);
+  return new TestProcess(process.execPath, [PROGRAM, ...args]);
 }
 
 /** Resident memory of a process in MiB, from /proc. */

@@ -145,7 +145,7 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                 <td class="n">{figure(candidate.running)}</td>
                 <td class="n">{figure(candidate.waiting)}</td>
                 <td class="n">{percent(candidate.kvUsage)}</td>
-                <td class={candidate.stale ? "warn" : "soft"}>{candidate.age}</td>
+                <td class={candidate.stale ? "warn" : "soft"}>{candidate.age.replace(/^metrics /, "")}</td>
               </tr>
             ))}
           </tbody>

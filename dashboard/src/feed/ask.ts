@@ -39,11 +39,20 @@ export interface Asked<T> {
   readonly problem: string | undefined;
 }
 
+/** Gives an order to the process. @throws Refused, or Error with the reason why there is no answer */
+export function order<T>(path: string, body: object): Promise<T> {
+  return ask<T>(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
 /**
- * Asks now, again whenever the path changes, and every `everyMs` while the page is visible.
+ * Asks now, again whenever the path or the turn changes, and every `everyMs` while the page is visible.
  * @param path undefined = do not ask @param everyMs undefined = once
  */
-export function useAsked<T>(path: string | undefined, everyMs?: number): Asked<T> {
+export function useAsked<T>(path: string | undefined, everyMs?: number, turn = 0): Asked<T> {
   const [asked, setAsked] = useState<Asked<T> & { readonly path: string | undefined }>({
     ...{ data: undefined, problem: undefined, path },
   });
@@ -78,7 +87,7 @@ export function useAsked<T>(path: string | undefined, everyMs?: number): Asked<T
       ending.abort();
       clearTimeout(timer);
     };
-  }, [path, everyMs]);
+  }, [path, everyMs, turn]);
   // An answer about another path says nothing about this one.
   return asked.path === path ? asked : { data: undefined, problem: undefined };
 }

@@ -96,6 +96,11 @@ export function Table<Row>(props: TableProps<Row>) {
           {last < sorted.length && <Spacer key="beneath" height={(sorted.length - last) * view.row} />}
         </tbody>
       </table>
+      {isLong && (
+        <p class="note on-paper">
+          The rows that were in view: {last - first} of {rows.length}.
+        </p>
+      )}
     </div>
   );
 }

@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import { axes, colour, policyColour, zeroRange } from "../../../src/lab/study/report/plot-style.js";
 import type { EventEntry } from "../../../src/wires/admin/feed/overview.ts";
 import { timeOfDay } from "../format.ts";
+import { followScheme, schemeNow } from "../scheme.ts";
 import { bridged } from "./bridge.ts";
 import { DrawQueue } from "./draw-queue.ts";
 import { toneOf } from "./event-tone.ts";
@@ -34,7 +35,6 @@ export interface TimePlotProps {
   readonly empty?: string;
 }
 
-const SCHEME = matchMedia("(prefers-color-scheme: dark)");
 const QUEUE = new DrawQueue((draw) => requestAnimationFrame(draw));
 
 /** Figures over time, with the newest values, or those under the cursor, in the legend. */
@@ -43,15 +43,11 @@ export function TimePlot(props: TimePlotProps) {
   const home = useRef<HTMLDivElement>(null);
   const latest = useRef(props);
   latest.current = props;
-  const [scheme, setScheme] = useState(SCHEME.matches);
+  const [scheme, setScheme] = useState(schemeNow);
   const [cursor, setCursor] = useState<number | null>(null);
   const shape = JSON.stringify([lines.map(({ label, colour: at }) => [label, at]), low, scheme]);
 
-  useEffect(() => {
-    const look = (): void => setScheme(SCHEME.matches);
-    SCHEME.addEventListener("change", look);
-    return () => SCHEME.removeEventListener("change", look);
-  }, []);
+  useEffect(() => followScheme(() => setScheme(schemeNow())), []);
   const draw = useRef<() => void>(() => undefined);
   useLayoutEffect(() => {
     const element = home.current;
@@ -64,7 +60,9 @@ export function TimePlot(props: TimePlotProps) {
       plot.setData(dataOf(latest.current));
     };
     draw.current = mine;
-    QUEUE.add(mine);
+    // Paper does not wait for a frame.
+    if (scheme === "paper") mine();
+    else QUEUE.add(mine);
     const resized = new ResizeObserver(() => QUEUE.add(mine));
     resized.observe(element);
     return () => {

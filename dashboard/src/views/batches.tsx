@@ -1,7 +1,10 @@
-import type { BatchesFeed, BatchFeed, BatchStatusFeed } from "../../../src/wires/admin/feed/batches.ts";
-import { useAsked } from "../feed/ask.ts";
+import { useState } from "preact/hooks";
+import { messageOf } from "../../../src/base/inference/errors.ts";
+import type { BatchCancel, BatchesFeed, BatchFeed, BatchStatusFeed } from "../../../src/wires/admin/feed/batches.ts";
+import { order, useAsked } from "../feed/ask.ts";
 import { absolute, count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
 import { Badge, Cut, Empty, Panel, type Tone } from "../parts/basics.tsx";
+import { Confirm } from "../parts/confirm.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 
 const EVERY_MS = 2_000;
@@ -20,9 +23,29 @@ const GATE_TONES: Readonly<Record<BatchesFeed["gate"]["state"], Tone>> = {
   ...{ open: "good", none: "plain", unknown: "plain", closed: "warn", latched: "warn", unreadable: "bad" },
 } as const;
 
+/** The statuses from which a batch can be cancelled. */
+const CANCELLABLE: ReadonlySet<BatchStatusFeed> = new Set(["validating", "in_progress"]);
+
+/** The last order: the batch, and why it is not cancelled; undefined = it is. */
+interface Order {
+  readonly id: string;
+  readonly problem?: string;
+}
+
 /** The batches of the Batch API, with their progress. */
 export function Batches({ now }: { now: number }) {
-  const { data, problem } = useAsked<BatchesFeed>("debug/batches", EVERY_MS);
+  const [turn, setTurn] = useState(0);
+  const [asked, setAsked] = useState<BatchFeed | undefined>(undefined);
+  const [ordered, setOrdered] = useState<Order | undefined>(undefined);
+  const { data, problem } = useAsked<BatchesFeed>("debug/batches", EVERY_MS, turn);
+  const cancel = ({ id }: BatchFeed): void => {
+    order<BatchFeed>("debug/batches/cancel", { id } satisfies BatchCancel)
+      .then(
+        () => setOrdered({ id }),
+        (error: unknown) => setOrdered({ id, problem: messageOf(error) }),
+      )
+      .finally(() => setTurn((before) => before + 1));
+  };
   return (
     <Panel title="Batches" note={data && noteOf(data)}>
       {data === undefined ? (
@@ -37,17 +60,55 @@ export function Batches({ now }: { now: number }) {
           </p>
           <Table
             label="Batches"
-            columns={columnsAt(now)}
+            columns={columnsAt(now, data.mayCancel ? setAsked : undefined)}
             rows={data.batches}
             keyOf={({ id }) => id}
             empty={<Empty what="No batch yet">Clients make them with POST /v1/batches.</Empty>}
           />
+          {ordered !== undefined && <Ordered {...ordered} status={statusOf(data, ordered.id)} />}
           <p class="inside note">
-            The page changes nothing. To end a batch, its caller sends <code>POST /v1/batches/ID/cancel</code>.
+            {data.mayCancel
+              ? "The caller of a batch can cancel it, too: "
+              : "Its caller can cancel a batch, and so can this page on the machine of the process: "}
+            <code>POST /v1/batches/ID/cancel</code>
           </p>
+          {asked !== undefined && (
+            <Confirm
+              title="Cancel this batch?"
+              order="Cancel the batch"
+              keep="Keep it"
+              onOrder={() => cancel(asked)}
+              onClose={() => setAsked(undefined)}
+            >
+              <p>
+                <code>{asked.id}</code>
+                {asked.caller !== "" && ` of ${asked.caller}`}: {whatIsLost(asked)} You cannot undo this.
+              </p>
+            </Confirm>
+          )}
         </>
       )}
     </Panel>
+  );
+}
+
+/** The status of a batch that is cancelled, as far as the list has it already. */
+function statusOf({ batches }: BatchesFeed, id: string): BatchStatusFeed {
+  const status = batches.find((batch) => batch.id === id)?.status ?? "cancelled";
+  return CANCELLABLE.has(status) ? "cancelling" : status;
+}
+
+function Ordered({ id, problem, status }: Order & { status: BatchStatusFeed }) {
+  if (problem === undefined)
+    return (
+      <p class="inside" role="status">
+        <code>{id}</code> is {status === "cancelling" ? "being cancelled" : status}.
+      </p>
+    );
+  return (
+    <p class="inside bad" role="alert">
+      <code>{id}</code> is not cancelled: {problem}
+    </p>
   );
 }
 
@@ -60,15 +121,37 @@ function gateText({ gate: { budget, baseline, running, workers } }: BatchesFeed)
   return `${share}${count(running)} of at most ${counted(workers, "line")} at the model servers`;
 }
 
-const columnsAt = (now: number): readonly Column<BatchFeed>[] => [
+function whatIsLost({ total, completed, failed, underWay }: BatchFeed): string {
+  if (total === 0) return "its lines are not validated yet, and none is sent.";
+  const left = counted(total - completed - failed, "line");
+  return `${left} of ${count(total)} without an answer; those not sent end with batch_cancelled, and ${count(underWay)} under way may end.`;
+}
+
+/** @param cancel asks whether to end a batch; undefined = this page may not */
+const columnsAt = (now: number, cancel?: (batch: BatchFeed) => void): readonly Column<BatchFeed>[] => [
   { name: "batch", isHead: true, className: "batch-id", cell: ({ id }) => <Cut text={id} /> },
-  { name: "caller", sort: ({ caller }) => caller, cell: ({ caller }) => (caller === "" ? "–" : <Cut text={caller} />) },
+  {
+    ...{ name: "caller", className: "not-narrow", sort: ({ caller }: BatchFeed) => caller },
+    cell: ({ caller }) => (caller === "" ? "–" : <Cut text={caller} />),
+  },
   {
     ...{ name: "status", sort: ({ status }) => status },
-    cell: ({ status, endedAt }) => (
-      <Badge tone={TONES[status]} title={endedAt === null ? undefined : `since ${absolute(endedAt * 1000)}`}>
-        {status.replace("_", " ")}
-      </Badge>
+    cell: (batch) => (
+      <>
+        <Badge
+          tone={TONES[batch.status]}
+          title={batch.endedAt === null ? undefined : `since ${absolute(batch.endedAt * 1000)}`}
+        >
+          {batch.status.replace("_", " ")}
+        </Badge>
+        {cancel !== undefined && CANCELLABLE.has(batch.status) && (
+          <div>
+            <button type="button" class="link" aria-label={`Cancel ${batch.id}`} onClick={() => cancel(batch)}>
+              cancel
+            </button>
+          </div>
+        )}
+      </>
     ),
   },
   {

@@ -48,6 +48,10 @@ export function ConfigurationView() {
                   ["started", `${absolute(data.startedAt)}`],
                   ["uptime", span(store.now() - data.startedAt)],
                   ["command line", <code key="args">{data.args.join(" ")}</code>],
+                  [
+                    "documentation",
+                    <code key="docs">docs/operate/page.md, docs/reference/flags.md, docs/reference/metrics.md</code>,
+                  ],
                   ["pages open", `${count(store.hello?.readers.open)} of at most ${count(store.hello?.readers.most)}`],
                   ["memory of this page's figures", bytes(store.hello?.rings.bytes)],
                 ]}

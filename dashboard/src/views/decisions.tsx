@@ -143,10 +143,10 @@ export function DecisionsView() {
       </div>
       {/* biome-ignore lint/a11y/useSemanticElements: the element search is not known to all browsers yet */}
       <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
-        <Filter name="q" label="request ID" value={filters.q} hint="start of the ID, or a number" wide />
+        <Filter name="q" label="request ID" value={filters.q} hint="its start, or a number" wide />
         <Filter name="model" label="model" value={filters.model} />
         <Filter name="endpoint" label="endpoint" value={filters.endpoint} />
-        <Filter name="key" label="key" value={filters.key} hint="name of the key" />
+        <Filter name="key" label="key" value={filters.key} hint="its name" />
         <label class="field">
           reason
           <input

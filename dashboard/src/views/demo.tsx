@@ -9,7 +9,7 @@ import type {
   TrafficOrder,
   WaveOrder,
 } from "../../../src/wires/admin/feed/demo.ts";
-import { ask, useAsked } from "../feed/ask.ts";
+import { order, useAsked } from "../feed/ask.ts";
 import { useStore } from "../feed/use-store.ts";
 import { count, figure, percent, span } from "../format.ts";
 import { Badge, Empty, Panel, Segments } from "../parts/basics.tsx";
@@ -43,14 +43,6 @@ interface Orders {
 /** Gives an order. */
 type Give = <What extends keyof Orders>(what: What, body: Orders[What]) => void;
 
-/** Sends an order to the demo. The answer is its state afterwards. */
-const order = (what: keyof Orders, body: Orders[keyof Orders]): Promise<DemoState> =>
-  ask<DemoState>(`demo/${what}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-
 export function DemoView() {
   const store = useStore();
   const asked = useAsked<DemoState>("demo/state", EVERY_MS);
@@ -59,7 +51,8 @@ export function DemoView() {
   const state = [asked.data, answered].filter((one) => one !== undefined).sort((a, b) => b.at - a.at)[0];
   const give: Give = (what, body) => {
     setProblem(undefined);
-    order(what, body).then(setAnswered, (error: unknown) => setProblem(messageOf(error)));
+    // The answer is the state afterwards.
+    order<DemoState>(`demo/${what}`, body).then(setAnswered, (error: unknown) => setProblem(messageOf(error)));
   };
   if (state === undefined)
     return (

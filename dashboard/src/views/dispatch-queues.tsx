@@ -55,6 +55,19 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           empty={<Empty what="No queue is configured" />}
         />
       </Panel>
+      <Capacities queues={queues} store={store} />
+      <p class="note">
+        <code>sluice batch</code> shows the progress of a batch where it runs. <code>sluice queue</code> inspects and
+        repairs queues, and <code>sluice queue cancel ID</code> cancels a message.
+      </p>
+    </>
+  );
+}
+
+/** What may go, why, and who works on it. */
+export function Capacities({ queues, store }: { queues: DispatchFeed; store: Store }) {
+  return (
+    <>
       <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
         <Table
           label="Capacities"
@@ -104,10 +117,6 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           empty={<Empty what="No worker pool" />}
         />
       </Panel>
-      <p class="note">
-        <code>sluice batch</code> shows the progress of a batch where it runs; <code>sluice queue</code> inspects and
-        repairs queues.
-      </p>
     </>
   );
 }

@@ -66,7 +66,7 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
           },
         ]}
       />
-      <div class="grid">
+      <div class="grid four">
         <SparkPlot title="Requests in flight" spark={spark} of="inFlight" say={count} />
         <SparkPlot title="Requests ended" spark={spark} of="requestsPerSecond" say={perSecond} />
         <SparkPlot title="KV cache" spark={spark} of="kvUsage" say={percent} top={1} />

@@ -45,7 +45,7 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
           {state !== "up" && (
             <>
               {" "}
-              <span class="cut cause" title={cause}>
+              <span class="cut cause not-narrow" title={cause}>
                 {cause}
               </span>
             </>
@@ -266,8 +266,11 @@ const LEFT_OUT_COLUMNS: readonly Column<LeftOut["reasons"][number]>[] = [
   },
   {
     ...{ name: "endpoints", className: "wrap" },
-    cell: ({ endpoints, named }) =>
-      endpoints.length === 0 ? (
+    cell: ({ reason, endpoints, named }) =>
+      reason === "down" ? (
+        // Decision records count them without their names.
+        <a href={linkTo("endpoints", "", { state: "not-up" })}>those that are not up</a>
+      ) : endpoints.length === 0 ? (
         "–"
       ) : (
         <>

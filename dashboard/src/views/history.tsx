@@ -2,6 +2,7 @@ import { useEffect } from "preact/hooks";
 import type { HistoryFeed, HistoryFigure } from "../../../src/wires/admin/feed/history.ts";
 import type { EventEntry, EventsFeed } from "../../../src/wires/admin/feed/overview.ts";
 import { ask, useAsked } from "../feed/ask.ts";
+import { routes } from "../feed/kind.ts";
 import type { Store } from "../feed/store.ts";
 import { count, percent, perSecond, span } from "../format.ts";
 import { TimePlot } from "../plots/time-plot.tsx";
@@ -44,7 +45,7 @@ const REFRESH_MS = 60_000;
 /** Figures of hours and days, from Prometheus. */
 export function HistoryPlots({ range, store }: { range: string; store: Store }) {
   const { hello, events } = store;
-  const figures = hello?.kind === "dispatch" ? OF_DISPATCH : OF_ROUTING;
+  const figures = hello === undefined || routes(hello) ? OF_ROUTING : OF_DISPATCH;
   // The overview has the events of 15 minutes; the process keeps those of longer.
   useEffect(() => {
     ask<EventsFeed>("debug/feed/events").then(

@@ -1,4 +1,3 @@
-import { useState } from "preact/hooks";
 import { useAsked } from "../feed/ask.ts";
 import { count, percent } from "../format.ts";
 import { Bar, Cut, Empty, Panel } from "../parts/basics.tsx";
@@ -71,16 +70,13 @@ const SHARED: Readonly<Record<string, string>> = {
 
 /** The limits by key and model, the fullest first. */
 export function Limits() {
-  // A process without limits has none until its next start.
-  const [isThere, setIsThere] = useState(true);
-  const { data, problem } = useAsked<LimitsAnswer>("debug/limits", isThere ? EVERY_MS : undefined);
-  if (isThere && data === undefined && problem !== undefined) setIsThere(false);
+  const { data, problem } = useAsked<LimitsAnswer>("debug/limits", EVERY_MS);
   const counters = (data?.rules.flatMap(({ counters: all }) => all) ?? []).toSorted((a, b) => shareOf(b) - shareOf(a));
   const more = (data?.rules.reduce((sum, { inUse }) => sum + inUse, 0) ?? 0) - counters.length;
   return (
     <Panel title="Limits">
       {data === undefined ? (
-        <Empty what={problem === undefined ? "Loading" : "There are no limits"}>{problem}</Empty>
+        <Empty what={problem === undefined ? "Loading" : "The limits are not shown"}>{problem}</Empty>
       ) : (
         <Table
           label="Limits"

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { ErrorCause, EventEntry, FigureName, Outcome, Totals } from "../../../src/wires/admin/feed/overview.ts";
+import { routes } from "../feed/kind.ts";
 import { endpointCounts } from "../feed/series.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore } from "../feed/use-store.ts";
@@ -48,6 +49,7 @@ export function OverviewView() {
   const range = usePlace().query.get("range") ?? "5m";
   const options = store.hello?.history === true ? [...LIVE, ...LONGER] : LIVE;
   const window = WINDOWS[range];
+  const isRouting = store.hello === undefined || routes(store.hello);
   return (
     <>
       <div class="page-head">
@@ -62,17 +64,14 @@ export function OverviewView() {
         </div>
       </div>
       <div class="live-data">
-        <Tiles
-          label="The last minute"
-          tiles={store.hello?.kind === "dispatch" ? dispatchTiles(store) : routingTiles(store)}
-        />
+        <Tiles label="The last minute" tiles={isRouting ? routingTiles(store) : dispatchTiles(store)} />
         {window === undefined ? (
           <HistoryPlots range={range} store={store} />
         ) : (
           <LivePlots store={store} window={window} />
         )}
         <div class="grid two">
-          {store.hello?.kind !== "dispatch" && <Errors store={store} />}
+          {isRouting && <Errors store={store} />}
           <Events events={store.events} />
         </div>
         {store.totals !== undefined && <TotalsPanel totals={store.totals} />}
@@ -135,12 +134,17 @@ function routingTiles({ minute, series }: Store): TileProps[] {
   ];
 }
 
-function dispatchTiles({ series }: Store): TileProps[] {
+function dispatchTiles({ series, hello }: Store): TileProps[] {
+  const isBatches = hello?.kind === "batch-server";
   const gate = series.latest("gate");
   const minuteOf = (name: FigureName): number =>
     (series.values(name)?.slice(-60) ?? []).reduce<number>((sum, value) => sum + (value ?? 0), 0) / 60;
   return [
-    { name: "Backlog", value: count(series.latest("backlog")), also: "messages in all queues" },
+    {
+      name: "Backlog",
+      value: count(series.latest("backlog")),
+      also: isBatches ? "lines of open batches" : "messages in all queues",
+    },
     { name: "In flight", value: count(series.latest("inFlight")), also: `of N ${figure(series.latest("budget.N"))}` },
     { name: "Succeeded", value: perSecond(minuteOf("messages.success")), also: "in the last minute" },
     {
@@ -148,7 +152,7 @@ function dispatchTiles({ series }: Store): TileProps[] {
       value: perSecond(minuteOf("messages.retried")),
       also: `failed ${perSecond(minuteOf("messages.failed"))}`,
     },
-    { name: "Oldest message", value: spanOfSeconds(series.latest("oldest")) },
+    ...(isBatches ? [] : [{ name: "Oldest message", value: spanOfSeconds(series.latest("oldest")) }]),
     { name: "Time left", value: spanOfSeconds(series.latest("eta")), also: "at the present rate" },
     {
       ...{ name: "Gate", value: gate === null ? "–" : gate === 1 ? "open" : "closed" },

@@ -1,3 +1,4 @@
+import type { FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 import type { BandFeed, FlowControlFeed } from "../../../src/wires/admin/feed/queues.ts";
 import type { Store } from "../feed/store.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
@@ -7,11 +8,16 @@ import { type Column, Table } from "../parts/table.tsx";
 import { FigurePlot, quantileLines } from "../plots/figure-plot.tsx";
 import { linkTo } from "../router.ts";
 import { Batches } from "./batches.tsx";
-import { DispatchQueues } from "./dispatch-queues.tsx";
+import { Capacities, DispatchQueues } from "./dispatch-queues.tsx";
 import { Limits } from "./limits.tsx";
 
 const WISH = { topics: ["queues"], query: {} } as const;
 const WINDOW = 900;
+
+/** The name of the view: a batch server has nothing but batches in its queues. */
+export function queuesTitle(hello: FeedHello | undefined): string {
+  return hello?.kind === "batch-server" ? "Batches" : "Queues";
+}
 
 export function QueuesView() {
   const store = useStore();
@@ -20,19 +26,20 @@ export function QueuesView() {
   return (
     <>
       <div class="page-head">
-        <h1>Queues</h1>
+        <h1>{queuesTitle(hello)}</h1>
       </div>
       <div class="live-data">
         {queues === undefined && <Empty what="Waiting for the queues" />}
         {queues?.kind === "off" && (
           <Panel title="Flow control">
-            <Empty what="Flow control is off: no request waits in a queue">{queues.text}</Empty>
+            <Empty what="Flow control is off">{`${queues.text[0]?.toUpperCase()}${queues.text.slice(1)}`}</Empty>
           </Panel>
         )}
         {queues?.kind === "flow-control" && <FlowControl queues={queues} store={store} />}
-        {queues?.kind === "dispatch" && <DispatchQueues queues={queues} store={store} />}
+        {hello?.kind === "dispatch" && queues?.kind === "dispatch" && <DispatchQueues queues={queues} store={store} />}
         {hello?.batches === true && <Batches now={store.now()} />}
-        {hello?.kind === "gateway" && <Limits />}
+        {hello?.kind === "batch-server" && queues?.kind === "dispatch" && <Capacities queues={queues} store={store} />}
+        {hello?.limits === true && <Limits />}
       </div>
     </>
   );

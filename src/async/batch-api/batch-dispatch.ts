@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "../../base/plugin/gate.ts";
-import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import { createDispatchMetrics, type DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { QueueSettings, SqliteSettings } from "../brokers/settings.ts";
@@ -43,6 +43,17 @@ export interface BatchDispatchSettings {
   readonly gate: BatchGate | undefined;
 }
 
+/** What the process around a dispatcher of batches brings. */
+export interface BatchDispatchDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  /** Absent = nobody reads them. */
+  readonly metrics?: DispatchMetrics | undefined;
+  /** Receives the milliseconds of each attempt at the gateway. */
+  readonly onLatency?: ((milliseconds: number) => void) | undefined;
+}
+
 /** What a gate knows of the load of the model servers. */
 export interface BatchGate {
   /** The share that stays free for other requests, 0 to below 1. */
@@ -60,20 +71,17 @@ const OWN_SOURCE = "gateway-saturation";
 
 /** The dispatcher of the batches of one folder. */
 export class BatchDispatch {
+  readonly dispatcher: Dispatcher;
   readonly #settings: BatchDispatchSettings;
   readonly #clock: Clock;
-  readonly #dispatcher: Dispatcher;
   readonly #closers: (() => Promise<void> | void)[];
 
   /** @throws SluiceError QUEUE_FILE_..., GATE_PARAMETERS */
-  constructor(
-    settings: BatchDispatchSettings,
-    deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
-  ) {
+  constructor(settings: BatchDispatchSettings, deps: BatchDispatchDeps) {
     const { clock, random, log } = deps;
     this.#settings = settings;
     this.#clock = clock;
-    const metrics = createDispatchMetrics(new MetricsRegistry());
+    const metrics = deps.metrics ?? createDispatchMetrics(new MetricsRegistry());
     const gates = new GateFactory({
       definitions: [...VERDICT_GATES, ...METRIC_GATES],
       sources: [...METRIC_SOURCES, ...ownSources(settings.gate)],
@@ -87,8 +95,9 @@ export class BatchDispatch {
     const transport = transportOf(settings);
     const broker = sqliteBroker(transport, deps);
     this.#closers = [() => broker.close(), () => client.close(), () => gates.close()];
-    this.#dispatcher = new Dispatcher({
+    this.dispatcher = new Dispatcher({
       ...{ broker, clock, random, log, metrics, client },
+      ...(deps.onLatency && { onLatency: deps.onLatency }),
       queues: transport.queues,
       pools: [{ id: POOL, workers: settings.workers, gate: gateSpec(settings.gate) }],
       leases: transport.leases,
@@ -105,14 +114,14 @@ export class BatchDispatch {
   }
 
   start(): void {
-    this.#dispatcher.start();
+    this.dispatcher.start();
   }
 
   /** Whether lines may go now, and why not. */
   get state(): GateState {
     const { workers } = this.#settings;
-    const running = this.#dispatcher.pools.reduce((sum, pool) => sum + pool.running, 0);
-    const [capacity] = this.#dispatcher.capacities.values();
+    const running = this.dispatcher.pools.reduce((sum, pool) => sum + pool.running, 0);
+    const [capacity] = this.dispatcher.capacities.values();
     if (capacity === undefined)
       return {
         state: "none",
@@ -136,7 +145,7 @@ export class BatchDispatch {
 
   /** Ends requests within `drainTimeout` milliseconds; those that run longer go back into the queue. */
   async stop(drainTimeout: number): Promise<void> {
-    await this.#dispatcher.stop(drainTimeout);
+    await this.dispatcher.stop(drainTimeout);
     for (const close of this.#closers.splice(0)) await close();
   }
 }

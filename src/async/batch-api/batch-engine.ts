@@ -92,7 +92,7 @@ export class BatchEngine {
         const problem = messageOf(error);
         log.error(
           { batch: id, code: error instanceof SluiceError ? error.code : "", error: problem },
-          "a batch cannot go on now; it is tried again",
+          "a batch cannot go on now; Sluice tries again",
         );
         task.tell(problem);
         await delay(clock, AGAIN, signal).catch(() => {});

@@ -1,9 +1,9 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
-import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
-import { BatchDispatch, type BatchDispatchSettings } from "./batch-dispatch.ts";
+import type { Dispatcher } from "../dispatch/dispatcher.ts";
+import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
@@ -31,10 +31,7 @@ export class BatchService {
   #noting: Timer | undefined;
 
   /** @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
-  constructor(
-    options: BatchServiceOptions,
-    deps: { readonly clock: Clock; readonly random: Random; readonly log: Logger },
-  ) {
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
@@ -48,6 +45,11 @@ export class BatchService {
     this.#engine = new BatchEngine({
       ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
     });
+  }
+
+  /** Of the lines. */
+  get dispatcher(): Dispatcher {
+    return this.#dispatch.dispatcher;
   }
 
   /** @throws SluiceError BROKER_UNAVAILABLE */

@@ -116,6 +116,11 @@ export class BatchTable {
     });
   }
 
+  /** Begins to end a batch. @param now Unix seconds @returns whether it is cancelled, now or before @throws SluiceError BATCH_STORE */
+  cancel(id: string, now: number): boolean {
+    return this.move(id, "cancelling", now) || this.#find(id)?.status === "cancelling";
+  }
+
   /** Notes how far a batch is. The note may be lost with the power of the machine. @throws SluiceError BATCH_STORE */
   note(id: string, counts: BatchCounts, pace: BatchPace): void {
     this.#db.write(() => this.#count(id, counts, pace), "later");

@@ -66,7 +66,7 @@ export class BatchThread {
     if (worker === undefined) return;
     await new Promise<void>((resolve) => {
       const late = this.#clock.after(drainTimeout + LAST_MOMENTS, () => {
-        this.#log.warn({}, "the thread of the batches does not end in time; it is cut");
+        this.#log.warn({}, "the thread of the batches does not end in time, so the process ends it");
         resolve();
       });
       this.#stopped = () => {

@@ -87,7 +87,7 @@ export function cancelRequests(source: QueueStoreLocation, ids: readonly string[
       await producer.close();
     }
     tell(
-      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: requests that are not sent yet end with CANCELLED; other requests do not change`,
+      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: unsent requests end with CANCELLED; other requests do not change`,
     );
   });
 }

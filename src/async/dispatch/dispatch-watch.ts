@@ -100,7 +100,11 @@ export class DispatchWatch {
   }
 
   /** Once a second, when a new one has begun. @param load of the process */
-  sample(dispatcher: Dispatcher, backlog: BacklogPoller, load: { readonly cpu: number; readonly lag: number }): void {
+  sample(
+    dispatcher: Dispatcher,
+    backlog: Pick<BacklogPoller, "views">,
+    load: { readonly cpu: number; readonly lag: number },
+  ): void {
     const { ring } = this;
     for (const [place, count] of MESSAGE_COUNTS.entries()) {
       const total = this.total(count);
@@ -137,7 +141,7 @@ export class DispatchWatch {
 
 type Sampled = Exclude<keyof typeof DISPATCH_GAUGE, "cpu" | "lag">;
 
-function figuresOf(dispatcher: Dispatcher, backlog: BacklogPoller): Partial<Record<Sampled, number>> {
+function figuresOf(dispatcher: Dispatcher, backlog: Pick<BacklogPoller, "views">): Partial<Record<Sampled, number>> {
   const views = [...backlog.views.values()];
   const capacities = [...dispatcher.capacities.values()];
   const [first] = capacities;

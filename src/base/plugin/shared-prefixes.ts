@@ -4,7 +4,8 @@ import type { Endpoint } from "../inference/endpoint.ts";
 export interface SharedBlocks {
   readonly low: Int32Array;
   readonly high: Int32Array;
-  /** The arrays may be longer. */
+  /** The part of the arrays that counts. */
+  readonly from: number;
   readonly count: number;
   /** Tokens of one block, above 0. */
   readonly blockTokens: number;

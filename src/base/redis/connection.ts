@@ -28,6 +28,8 @@ export interface RedisOptions {
   readonly name?: string;
   /** Milliseconds that the server may be silent while an answer is due; default 10,000. Longer than any blocking command. */
   readonly commandTimeout?: number;
+  /** Milliseconds for the way to the server and the first commands; default 5,000 and `commandTimeout`. */
+  readonly beginTimeout?: number;
   /** Loaded on every connection before it counts as ready. */
   readonly scripts?: readonly RedisScript[];
   /** True: a server that takes no writes (a read-only replica) counts as away. */
@@ -272,7 +274,9 @@ class RedisLink implements Redis {
       client.on("invalidate", (key: Buffer | string | null) => {
         if (client === this.#client && this.#ready) this.#options.onChanged?.(key === null ? undefined : String(key));
       });
-    this.#timer = this.#deps.clock.after(REDIS_CONNECT_TIMEOUT + this.#silence, () =>
+    const { beginTimeout = REDIS_CONNECT_TIMEOUT + this.#silence } = this.#options;
+    // A pause of this process, such as its start, is no silence of the server.
+    this.#timer = expireAfter(this.#deps.clock, beginTimeout, () =>
       this.#broken(client, "the server does not answer the first commands"),
     );
     this.#begin(client, announce).then(

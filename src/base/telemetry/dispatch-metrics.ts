@@ -29,7 +29,7 @@ export const DISPATCH_METRICS = {
   requestRetriesTotal: {
     type: "counter",
     name: "llm_d_async_async_request_retries_total",
-    help: "Retries that were scheduled.",
+    help: "Scheduled retries.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
@@ -57,7 +57,7 @@ export const DISPATCH_METRICS = {
   sheddedRequestsTotal: {
     type: "counter",
     name: "llm_d_async_async_shedded_requests_total",
-    help: "Attempts that were answered with 429.",
+    help: "Attempts with the answer 429.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
@@ -202,7 +202,7 @@ export const DISPATCH_METRICS = {
   overloadLatch: {
     type: "gauge",
     name: "llm_d_async_async_overload_latch",
-    help: "1 while the gate is held closed because the gateway said it is overloaded, else 0.",
+    help: "1 while the gate stays closed because the gateway reported overload, else 0.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
@@ -216,13 +216,13 @@ export const DISPATCH_METRICS = {
   redisWriteRetriesTotal: {
     type: "counter",
     name: "llm_d_async_async_redis_write_retries_total",
-    help: "Writes to the broker that had to be repeated.",
+    help: "Repeated writes to the broker.",
     labels: [],
   },
   expiredAtPullTotal: {
     type: "counter",
     name: "llm_d_async_async_expired_at_pull_total",
-    help: "Messages whose deadline had passed when they were claimed.",
+    help: "Messages claimed after their deadline.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },

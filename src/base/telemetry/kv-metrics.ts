@@ -22,7 +22,7 @@ export const KV_METRICS = {
   indexLookupRequestsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_index_lookup_requests_total",
-    help: "Prompts that were looked up in the index of KV-cache events.",
+    help: "Lookups of prompts in the index of KV-cache events.",
     twins: [{ name: "kvcache_index_lookup_requests_total" }],
   },
   indexMaxPodHitCountTotal: {
@@ -59,14 +59,14 @@ export const KV_METRICS = {
   storesSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_stores_skipped_total",
-    help: "Events of stored blocks that say nothing that helps, by kind of attention and reason.",
+    help: "Unusable events of stored blocks, by kind of attention and reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },
   removalsSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_removals_skipped_total",
-    help: "Events of removed blocks that say nothing that helps, by kind of attention and reason.",
+    help: "Unusable events of removed blocks, by kind of attention and reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },
@@ -88,7 +88,7 @@ export const KV_METRICS = {
   reconnectionsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_subscriber_reconnections_total",
-    help: "Connections to publishers of KV-cache events that were lost.",
+    help: "Lost connections to publishers of KV-cache events.",
     labels: POD,
   },
   messagesReceivedTotal: {

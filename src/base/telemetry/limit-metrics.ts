@@ -38,13 +38,13 @@ export const LIMIT_METRICS = {
   limitsShared: {
     type: "gauge",
     name: "sluice_limits_shared",
-    help: "1 = this gateway knows what the others use, 0 = Redis does not answer. By host and port of Redis; absent where limits are not shared.",
+    help: "1 = this gateway knows what the others use, 0 = Redis does not answer. By host and port of Redis; absent without shared limits.",
     labels: ["server"],
   },
   limitsFileRefused: {
     type: "gauge",
     name: "sluice_limits_file_refused",
-    help: "1 = the limits file is broken, and the limits before it are in force.",
+    help: "1 = the limits file has an error, and the earlier limits are in force.",
     labels: [],
   },
 } as const satisfies MetricTable;

@@ -11,13 +11,13 @@ export const PEER_METRICS = {
   peersStoreUp: {
     type: "gauge",
     name: "sluice_peers_store_up",
-    help: "1 while this replica shares through the store, 0 while it cannot and decides with what it knows itself.",
+    help: "1 while this replica shares through the store, 0 while it decides alone.",
     labels: [],
   },
   peersSilence: {
     type: "gauge",
     name: "sluice_peers_silence_seconds",
-    help: "Seconds since the live replica that was silent longest was heard. 0 without live replicas.",
+    help: "Longest silence of a live replica in seconds. 0 without live replicas.",
     labels: [],
   },
   peersAnswer: {
@@ -71,7 +71,7 @@ export const PEER_METRICS = {
   peersRefusedTotal: {
     type: "counter",
     name: "sluice_peers_refused_total",
-    help: "Messages that did not count, by reason. Reason damaged: the bytes are not those of a replica. Reason cluster: of another pool, or of a replica with another secret. Reason version: of another release.",
+    help: "Messages that did not count, by reason. Reason damaged: the bytes are not those of a replica. Reason cluster: of another pool, or of a replica with another secret. Reason version: of another release. Reason excess: the others place more blocks than a replica takes in.",
     labels: ["reason"],
   },
 } as const satisfies MetricTable;

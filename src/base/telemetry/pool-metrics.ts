@@ -116,7 +116,7 @@ export const KUBERNETES_METRICS = {
   kubernetesHeardAge: {
     type: "gauge",
     name: "sluice_kubernetes_heard_age_seconds",
-    help: "Seconds since the API server last sent anything about a kind, or since the start. Routing continues with the last known state. Absent for a kind that does not exist or may not be read.",
+    help: "Seconds since the API server last sent anything about a kind, or since the start. Routing continues with the last known state. Absent for a kind that does not exist or that the picker may not read.",
     labels: ["kind"],
   },
   kubernetesObjects: {

@@ -84,7 +84,7 @@ export const WIRE_METRICS = {
   exchangesTotal: {
     type: "counter",
     name: "sluice_exchanges_total",
-    help: "Inference exchanges by how they ended: complete, rejected, client-gone, interrupted, no-response-phase, error. Of a gateway also: bad-request = refused before its exchange began, unauthorized = without a valid key or token, connection-refused = a connection above the limit.",
+    help: "Inference exchanges by their end: complete, rejected, client-gone, interrupted, no-response-phase, error. Of a gateway also: bad-request = refused before its exchange began, unauthorized = without a valid key or token, connection-refused = a connection above the limit.",
     labels: ["outcome"],
   },
 } as const satisfies MetricTable;

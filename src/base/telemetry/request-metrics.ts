@@ -111,7 +111,7 @@ export const REQUEST_METRICS = {
   requestRunning: {
     type: "gauge",
     name: "llm_d_epp_request_running",
-    help: "[ALPHA] Requests that were sent to a model server and have not ended.",
+    help: "[ALPHA] Requests at model servers that have not ended.",
     labels: M4,
     maxSeries: MAX_SERIES,
     twins: older("running_requests", ["model_name"]),

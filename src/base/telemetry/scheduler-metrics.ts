@@ -85,7 +85,7 @@ export const SCHEDULER_METRICS = {
   disaggDecisionTotal: {
     type: "counter",
     name: "llm_d_epp_disagg_decision_total",
-    help: "[ALPHA] Requests by the stages of disaggregated serving that were chosen for them: decode-only, prefill-decode, encode-decode or encode-prefill-decode.",
+    help: "[ALPHA] Requests by the chosen stages of disaggregated serving: decode-only, prefill-decode, encode-decode or encode-prefill-decode.",
     labels: DECISION,
     maxSeries: 4096,
     twins: [{ name: "llm_d_inference_scheduler_disagg_decision_total", labels: ["model_name", "decision_type"] }],
@@ -123,7 +123,7 @@ export const SCHEDULER_METRICS = {
   prefixCacheError: {
     type: "histogram",
     name: "sluice_prefix_cache_error_ratio",
-    help: "Expected less reported cached tokens of a prompt, as a share of the prompt from -1 to 1; above 0, too many were expected. By source: predicted or events.",
+    help: "Expected less reported cached tokens of a prompt, as a share of the prompt from -1 to 1; above 0, Sluice expected too many. By source: predicted or events.",
     labels: ["target_model_name", "by"],
     buckets: [-0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75],
     maxSeries: 4096,
@@ -131,7 +131,7 @@ export const SCHEDULER_METRICS = {
   prefixCorrectionsTotal: {
     type: "counter",
     name: "sluice_prefix_corrections_total",
-    help: "Times that answers corrected the index of prompt prefixes: an endpoint no longer had what it was expected to have.",
+    help: "Times that answers corrected the index of prompt prefixes: an endpoint lacked blocks that Sluice expected there.",
     labels: PLUGIN,
   },
   prefixCorrectedBlocksTotal: {
@@ -151,7 +151,7 @@ export const SCHEDULER_METRICS = {
   encoderCacheQueriesTotal: {
     type: "counter",
     name: "llm_d_epp_encoder_cache_queries_total",
-    help: "[ALPHA] Images, sounds and videos of requests that were looked up, by kind.",
+    help: "[ALPHA] Lookups of images, sounds and videos of requests, by kind.",
     labels: [...PLUGIN, "modality"],
   },
   encoderCacheHitsTotal: {

@@ -9,6 +9,7 @@ import {
   withBatchOptions,
 } from "../common/batch-flags.ts";
 import { command, durationOf } from "../common/command.ts";
+import { optionSettings } from "../common/flag-settings.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
 import { LOG_LEVELS, oneOf } from "../gateway/log-options.ts";
 
@@ -36,12 +37,12 @@ export function batchServerCommand(): Command {
       "the page of metrics of the gateway; requests then wait while its servers are busy; absent = no gate",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
-    .option("--admin <address>", "address of /metrics and /debug/batches", "127.0.0.1:19003")
+    .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")
     .option("--request-timeout <duration>", "time for one attempt of a request", "10m")
     .option("--drain-timeout <duration>", "time after SIGTERM in which running requests may end", "20s")
     .option("--debug-open", "let /debug answer every client, not only loopback", false)
     .option("--log-level <level>", `lowest level of the log lines on stderr: ${LOG_LEVELS.join(", ")}`, "info");
-  return withKeysOptions(withBatchOptions(made)).action(async (flags: ServerFlags) => {
+  return withKeysOptions(withBatchOptions(made)).action(async (flags: ServerFlags, self: Command) => {
     const logLevel = oneOf(LOG_LEVELS, flags.logLevel, "--log-level");
     if (flags.dir === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
     if (flags.gateway === undefined)
@@ -64,6 +65,7 @@ export function batchServerCommand(): Command {
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
       logLevel,
+      settings: optionSettings(self),
     });
   });
 }

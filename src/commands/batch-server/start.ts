@@ -3,11 +3,14 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
+import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
+import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LogLevel } from "../../base/telemetry/logging.ts";
@@ -16,11 +19,14 @@ import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import { startAccess } from "../../wires/access/access.ts";
 import type { KeysSettings } from "../../wires/access/keys-settings.ts";
 import { checkDoor } from "../../wires/access/open-door.ts";
-import { guardedApp, loopbackOnly } from "../../wires/admin/access.ts";
+import { loopbackOnly } from "../../wires/admin/access.ts";
+import { batchAdminApp } from "../../wires/admin/batch-admin.ts";
+import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { listen, shut } from "../../wires/admin/listen.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
-import { batchesFeed } from "../../wires/batch-api/batches-feed.ts";
+import { batchesSource } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
+import { dispatchFeed } from "../dispatch/dispatch-feed.ts";
 
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
@@ -43,6 +49,8 @@ export interface BatchServerOptions {
   readonly keys: KeysSettings;
   readonly limits: BatchLimits;
   readonly logLevel: LogLevel;
+  /** Settings with their origins, for the page. */
+  readonly settings: readonly SettingEntry[];
 }
 
 /**
@@ -65,6 +73,9 @@ async function startBatchServer(
     for (const end of parts.splice(0).reverse()) await end();
   };
   try {
+    const registry = new MetricsRegistry();
+    const dispatchMetrics = createDispatchMetrics(registry);
+    const watch = new DispatchWatch(clock, dispatchMetrics);
     const service = new BatchService(
       {
         ...options,
@@ -72,7 +83,7 @@ async function startBatchServer(
         namesBatches: false,
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
-      { clock, random, log },
+      { clock, random, log, metrics: dispatchMetrics, onLatency: (milliseconds) => watch.latency(milliseconds) },
     );
     let drainTimeout = 0;
     parts.push(() => service.stop(drainTimeout));
@@ -83,14 +94,25 @@ async function startBatchServer(
     });
     parts.push(() => access?.close());
     const onError = (error: unknown): void => log.error({ err: error }, "a request of the Batch API failed");
-    const api = batchApi({ store, limits, clock, wake: () => service.wake(), onError });
-    const registry = new MetricsRegistry();
+    const wake = (): void => service.wake();
+    const api = batchApi({ store, limits, clock, wake, onError });
     parts.push(startProcessMetrics(registry, clock));
-    const pages = guardedApp(loopbackOnly(options.debugOpen), (format) => render(registry, format));
-    pages.get("/healthz", (context) => context.text("ok\n"));
-    pages.get("/debug/batches", (context) => context.json(batchesFeed(store, clock)));
-    const admin = await listen(pages, options.admin, "the admin pages");
-    parts.push(() => shut(admin));
+    let phase: "starting" | "serving" | "draining" = "starting";
+    const feed = dispatchFeed({
+      ...{ kind: "batch-server", clock, log, dispatcher: service.dispatcher, watch, settings: options.settings },
+      backlog: backlogOf(store),
+      ...{ phase: () => phase, warnings: [], links: [{ text: "batches as JSON", href: "/debug/batches" }] },
+    });
+    parts.push(feed.stop);
+    const pages = batchAdminApp({
+      ...{ clock, authorize: loopbackOnly(options.debugOpen), metrics: (format) => render(registry, format) },
+      ...{ feed: feed.source, batches: batchesSource({ store, clock, log, wake }) },
+    });
+    const admin = await listen(pages.app, options.admin, "the admin pages");
+    parts.push(() => {
+      pages.close();
+      return shut(admin);
+    });
     const server = await listen(
       batchDoor(api, () => access?.authenticate, random),
       options.listen,
@@ -98,6 +120,7 @@ async function startBatchServer(
     );
     parts.push(() => shut(server));
     await service.start();
+    phase = "serving";
     const at = (address: ListenAddress, bound: unknown): string => hostPort(address.host, (bound as AddressInfo).port);
     return {
       listening: [
@@ -106,6 +129,8 @@ async function startBatchServer(
       ],
       async drain() {
         drainTimeout = options.drainTimeout;
+        phase = "draining";
+        watch.events.add("drain-began", "", "the process has got its signal to end");
         await close();
       },
       close,
@@ -114,6 +139,18 @@ async function startBatchServer(
     await close();
     throw error;
   }
+}
+
+/** The lines of all open batches, as the backlog of one queue. */
+function backlogOf({ batches }: BatchStore): Pick<BacklogPoller, "views"> {
+  return {
+    get views() {
+      const { left, rate } = batches.totals();
+      const eta = left === 0 ? 0 : left / rate;
+      const unknown = { claimed: Number.NaN, retries: Number.NaN, dead: Number.NaN, nextDeadline: Number.NaN };
+      return new Map([["batches", { ...unknown, waiting: left, rate, eta, age: Number.NaN }]]);
+    },
+  };
 }
 
 /** Runs the Batch API until a signal; returns the exit status. */

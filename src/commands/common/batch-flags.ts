@@ -18,8 +18,8 @@ export interface BatchFlags {
 
 export function withBatchOptions(command: Command): Command {
   return command
-    .option("--batch-workers <number>", "requests of batches at the model servers at a time, at most", "64")
-    .option("--batch-window <number>", "lines of one batch that wait in the queue at a time, at most", "2000")
+    .option("--batch-workers <number>", "the most requests of batches at the model servers at a time", "64")
+    .option("--batch-window <number>", "the most lines of one batch in the queue at a time", "2000")
     .option(
       "--batch-baseline <share>",
       "the share of the model servers that batches leave free, from 0 to below 1",
@@ -29,7 +29,7 @@ export function withBatchOptions(command: Command): Command {
     .option("--batch-max-bytes <bytes>", "bytes of all files of one caller", "10Gi")
     .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
     .option("--batch-max-lines <number>", "lines of one batch", "5000000")
-    .option("--batch-keep <duration>", "time for which files and ended batches are kept", "720h");
+    .option("--batch-keep <duration>", "how long files and ended batches stay", "720h");
 }
 
 /** @throws SluiceError FLAG_VALUE */

@@ -1,3 +1,4 @@
+import type { Command } from "commander";
 import { isSecret, REDACTED, redacted, withoutKeys } from "../../base/inference/secrets.ts";
 import type { FlagRow } from "./go-flags.ts";
 
@@ -38,16 +39,36 @@ export function flagSettings(
             ? "environment"
             : "default";
       const places = { flag: `--${name}`, file: inFile ?? null, environment: row.env ?? null, default: null };
-      const value = all[name] ?? null;
-      const hides = (row.secret === true || isSecret(name, value)) && value !== "" && value !== null;
-      const shown = hides ? REDACTED : redacted(value);
       return {
         name: `--${name}`,
-        value: withoutKeys(JSON.stringify(shown) ?? "null"),
+        value: shownValue(name, all[name] ?? null, row.secret === true),
         source,
         place: places[source],
         change: null,
       };
     })
     .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Every option of a command that has run its parser, with the origin of its value, sorted. */
+export function optionSettings(command: Command): readonly FlagSetting[] {
+  return command.options
+    .map((option): FlagSetting => {
+      const key = option.attributeName();
+      const isGiven = command.getOptionValueSource(key) === "cli";
+      return {
+        name: `--${option.name()}`,
+        value: shownValue(option.name(), command.getOptionValue(key) ?? null),
+        source: isGiven ? "flag" : "default",
+        place: isGiven ? `--${option.name()}` : null,
+        change: null,
+      };
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** A value as JSON, without secrets. @param isHidden whatever the name says */
+function shownValue(name: string, value: unknown, isHidden = false): string {
+  const hides = (isHidden || isSecret(name, value)) && value !== "" && value !== null;
+  return withoutKeys(JSON.stringify(hides ? REDACTED : redacted(value)) ?? "null");
 }

@@ -25,7 +25,7 @@ export const LOG_FLAGS = [
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Lowest level that is logged; a number from 1 up is a verbosity. Wins over -v.",
+    help: "Lowest level of log lines; a number from 1 up is a verbosity. Wins over -v.",
   },
   {
     name: "zap-devel",

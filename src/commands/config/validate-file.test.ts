@@ -127,7 +127,8 @@ describe("sluice validate of a gateway.yaml", () => {
     const file = write(
       "parts.yaml",
       "retris: {}\nlisteners: [{ address: 127.0.0.1:1, tls: { certificate: c.crt, key: c.key } }]\nservers: { tls: { ca: c.crt } }\n" +
-        "keys: { file: k.yaml, jwt: [{ issuer: i, audience: a, jwks: j.json }] }\nlimits: { file: l.yaml }\n",
+        "keys: { file: k.yaml, jwt: [{ issuer: i, audience: a, jwks: j.json }] }\nlimits: { file: l.yaml }\n" +
+        "peers: { redis: 'rediss://r', ca: p.crt }\n",
     );
     const { out, err, code } = await validate(file);
     expect([out, code]).toEqual(["", 1]);
@@ -138,6 +139,9 @@ describe("sluice validate of a gateway.yaml", () => {
     expect(err).toContain(`${join(folder, "k.yaml")}:1:`);
     expect(err).toContain(join(folder, "j.json"));
     expect(err).toContain(`${join(folder, "l.yaml")}:1:`);
+    expect(err).toContain(join(folder, "p.crt"));
+    const limits = write("limits.yaml", "limits: { redis: 'redis://r', ca: l.crt }\n");
+    expect((await validate(limits)).err).toContain("limits.ca (--limits-ca) needs a URL that begins with rediss://");
   });
 
   it.each([

@@ -13,7 +13,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { VERSION } from "../../base/process/version.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { SettingEntry } from "../../wires/admin/feed/config.ts";
+import type { ConfigFeed, SettingEntry } from "../../wires/admin/feed/config.ts";
 import type { FeedHello } from "../../wires/admin/feed/feed.ts";
 import type { Overview, Totals, WindowFigures } from "../../wires/admin/feed/overview.ts";
 import type { CapacityFeed, DispatchFeed, QueueFeed } from "../../wires/admin/feed/queues.ts";
@@ -21,26 +21,24 @@ import { FigureTable, gauge, quantiles, quantilesOf, sum } from "../../wires/adm
 import { PROCESS, shownArgs } from "../../wires/admin/page/process.ts";
 import { everySecond } from "../../wires/admin/page/sampler.ts";
 import type { FeedSource, HistorySource } from "../../wires/admin/page/source.ts";
-import type { FlagRow } from "../common/go-flags.ts";
-import { ALL_FLAGS } from "./dispatch-settings.ts";
 
 /** The parts of a running dispatcher that its page shows. */
 export interface DispatchFeedParts {
+  readonly kind: "dispatch" | "batch-server";
   readonly clock: Clock;
   readonly log: Logger;
   readonly dispatcher: Dispatcher;
-  readonly backlog: BacklogPoller;
+  readonly backlog: Pick<BacklogPoller, "views">;
   readonly watch: DispatchWatch;
   readonly phase: () => FeedHello["phase"];
   /** Settings of the process with their origin. */
   readonly settings: readonly SettingEntry[];
   readonly warnings: readonly string[];
+  /** Names of flags that are secrets, whatever their name says. */
+  readonly secretFlags?: ReadonlySet<string> | undefined;
+  readonly links: ConfigFeed["links"];
   readonly history?: HistorySource | undefined;
 }
-
-const SECRET_FLAGS: ReadonlySet<string> = new Set(
-  ALL_FLAGS.filter(({ secret }: FlagRow) => secret).flatMap(({ name, aliases = [] }: FlagRow) => [name, ...aliases]),
-);
 
 const FIGURES = new FigureTable([
   ...MESSAGE_COUNTS.map((count, place) => [`messages.${count}`, sum(place)] as const),
@@ -62,10 +60,10 @@ const FIGURES = new FigureTable([
  * @returns the source, and a function that ends the measuring
  */
 export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedSource; readonly stop: () => void } {
-  const { clock, dispatcher, backlog, watch } = parts;
+  const { kind, clock, dispatcher, backlog, watch } = parts;
   const { ring, events } = watch;
   const startedAt = PROCESS.startedAt(clock.wall());
-  events.add("process-started", "", `sluice dispatch ${VERSION} started`);
+  events.add("process-started", "", `sluice ${kind} ${VERSION} started`);
   const limited = new RateLimitedLog(parts.log, clock, { intervalMs: 10_000, maxKeys: 16 });
   const failed = (error: unknown): void =>
     void limited.log("error", messageOf(error), { problem: messageOf(error) }, "the data of the page failed");
@@ -81,7 +79,7 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
     instance: `${PROCESS.pid}-${startedAt}`,
     events,
     hello: () => ({
-      ...{ kind: "dispatch", name: "dispatch", version: VERSION, startedAt, at: clock.wall() },
+      ...{ kind, name: kind, version: VERSION, startedAt, at: clock.wall() },
       phase: parts.phase(),
       unready: parts.phase() === "serving" ? null : "the process claims no messages",
       rings: { seconds: ring.shape.seconds, events: events.capacity, decisions: 0, bytes: ring.bytes },
@@ -96,17 +94,13 @@ export function dispatchFeed(parts: DispatchFeedParts): { readonly source: FeedS
     tick: (second) => ({ second, figures: FIGURES.at(ring, second), totals: totalsOf(watch) }),
     queues: () => queuesOf(parts),
     config: () => ({
-      ...{ kind: "dispatch", version: VERSION, node: PROCESS.node, startedAt, pid: PROCESS.pid },
-      args: shownArgs(process.argv.slice(2), SECRET_FLAGS),
+      ...{ kind, version: VERSION, node: PROCESS.node, startedAt, pid: PROCESS.pid },
+      args: shownArgs(process.argv.slice(2), parts.secretFlags),
       settings: parts.settings,
       picker: null,
       warnings: parts.warnings.slice(-32),
       reloads: [],
-      links: [
-        { text: "metrics", href: "/metrics" },
-        { text: "gates as JSON", href: "/debug/gates" },
-        { text: "queues as JSON", href: "/debug/queues" },
-      ],
+      links: [{ text: "metrics", href: "/metrics" }, ...parts.links],
     }),
     history: parts.history,
     failed,
@@ -149,8 +143,10 @@ function windowOf({ ring }: DispatchWatch, from: number, to: number): WindowFigu
   };
 }
 
-function queuesOf({ clock, dispatcher, backlog, watch }: DispatchFeedParts): DispatchFeed {
+function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts): DispatchFeed {
   const at = clock.wall();
+  // The queues of a batch server are its own affair: the list of batches says how far each one is.
+  const consumers = kind === "batch-server" ? [] : dispatcher.consumers;
   return {
     kind: "dispatch",
     at,
@@ -160,7 +156,7 @@ function queuesOf({ clock, dispatcher, backlog, watch }: DispatchFeedParts): Dis
       const { latched: _latched, kind: _kind, ...view } = capacityView(capacity, dispatcher, at);
       return { ...view, timeline: watch.changes(view.capacity) };
     }),
-    queues: dispatcher.consumers.map((consumer): QueueFeed => {
+    queues: consumers.map((consumer): QueueFeed => {
       const { queue, state, keptByGate, admission, outcomes } = consumer;
       const view = backlog.views.get(queue.name);
       const eta = view?.eta ?? Number.NaN;

@@ -11,7 +11,7 @@ const FILE = { type: "string", takes: "FILE", default: "" } as const;
 /** The format of the reference's log: for people by default (async-processor 8.1). */
 const [VERBOSITY, ENCODER, LEVEL, DEVEL, TIME, STACKTRACE] = LOG_FLAGS;
 const DISPATCH_LOG_FLAGS = [
-  { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Not given, the environment's LOG_LEVEL counts.` },
+  { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Without the flag, the environment variable LOG_LEVEL counts.` },
   {
     ...ENCODER,
     ...FIRST,
@@ -73,7 +73,7 @@ export const DISPATCH_FLAGS = [
     ...FILE,
     name: "request-merge-policy-config-file",
     since: "HEAD",
-    help: "How requests of several queues are ordered, {type, parameters}; default random-robin.",
+    help: "The order of requests of several queues, {type, parameters}; default random-robin.",
   },
   {
     ...FILE,
@@ -94,7 +94,7 @@ export const DISPATCH_FLAGS = [
     min: 1,
     default: "5m",
     since: "v0.7",
-    help: "Longest time of one attempt; the request is tried again until its own deadline.",
+    help: "Longest time of one attempt; retries follow until the deadline of the request.",
   },
   {
     name: "drain-timeout",
@@ -247,7 +247,7 @@ ${legacyMarkdown(LEGACY_FLAGS)}
 | Variable | Meaning |
 |---|---|
 | \`REDIS_URL\` | The Redis server, when the configuration of the transport has no \`url\`. |
-| \`LOG_LEVEL\` | trace, debug, info, warn, error or a number as of \`-v\`, when neither \`-v\` nor \`--zap-log-level\` is given. |
+| \`LOG_LEVEL\` | The level without \`-v\` and \`--zap-log-level\`: trace, debug, info, warn, error or a number as of \`-v\`. |
 | \`OTEL_EXPORTER_OTLP_ENDPOINT\` | Where traces go; without it there are none. The other \`OTEL_\` variables are the standard's. |
 `;
 }

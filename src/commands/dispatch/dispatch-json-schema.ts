@@ -99,7 +99,7 @@ function mergePolicy(): Json {
   const types = Object.entries(MERGE_POLICIES);
   return {
     type: "object",
-    description: "How requests of several queues are ordered.",
+    description: "The order of requests of several queues.",
     required: ["type"],
     additionalProperties: false,
     properties: { type: { enum: types.map(([type]) => type) }, parameters: { type: ["object", "null"] } },

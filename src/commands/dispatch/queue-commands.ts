@@ -101,7 +101,7 @@ function listCommand(): Command {
 }
 
 function peekCommand(): Command {
-  return withPlaceFlags(part("peek", "the first entries of a queue in the order they will be sent; nothing is taken"))
+  return withPlaceFlags(part("peek", "print the next entries of a queue, and take none"))
     .argument("<queue>")
     .option("-n <count>", `number of entries, up to ${MOST_SHOWN}`, "10")
     .option("--dead", "print the oldest dead letters instead, with their reasons", false)
@@ -114,7 +114,7 @@ function peekCommand(): Command {
 }
 
 function cancelCommand(): Command {
-  return withPlaceFlags(part("cancel", "cancel requests that were not sent yet"))
+  return withPlaceFlags(part("cancel", "cancel unsent requests"))
     .argument("<ids...>", "ids of the requests")
     .action(async (ids: string[], flags: PlaceFlags) => {
       const { cancelRequests } = await import("../../async/batch/queue-tools.ts");
@@ -179,7 +179,7 @@ export function batchCommand(): Command {
       "requests queued or running at a time; the dispatcher sends those that its gates allow",
       "1000",
     )
-    .option("--skip-invalid", "answer lines that cannot be sent with an error, instead of refusing the file", false);
+    .option("--skip-invalid", "write an error for each invalid line, instead of refusing the file", false);
   return withRequestFlags(batch, "24h").action(async (inputPath: string, outputPath: string, flags: BatchFlags) => {
     const { runBatch } = await import("../../async/batch/batch.ts");
     process.exitCode = await runBatch({

@@ -31,12 +31,18 @@ import { loopbackOnly } from "../../wires/admin/access.ts";
 import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { prometheusHistory } from "../../wires/admin/page/history.ts";
+import type { FlagRow } from "../common/go-flags.ts";
 import { dispatchFeed } from "./dispatch-feed.ts";
+import { ALL_FLAGS } from "./dispatch-settings.ts";
 
 /** Milliseconds for all work after the end of the requests in flight (async-processor 8.4). */
 const LAST_MOMENTS = 4800;
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
+
+const SECRET_FLAGS: ReadonlySet<string> = new Set(
+  ALL_FLAGS.filter(({ secret }: FlagRow) => secret).flatMap(({ name, aliases = [] }: FlagRow) => [name, ...aliases]),
+);
 
 /** What the page shows of the command line. */
 export interface DispatchShown {
@@ -108,7 +114,7 @@ export async function startDispatcher(
     })();
     const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
     if (!(await Promise.race([ended, late])))
-      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process ends without it");
+      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process does not wait");
   };
   try {
     const dispatcher = new Dispatcher({
@@ -139,7 +145,12 @@ export async function startDispatcher(
     const { prometheusUrl } = options;
     const feed = dispatchFeed({
       history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),
-      ...{ clock, log, dispatcher, backlog, watch, settings, warnings },
+      ...{ kind: "dispatch", clock, log, dispatcher, backlog, watch, settings, warnings },
+      secretFlags: SECRET_FLAGS,
+      links: [
+        { text: "gates as JSON", href: "/debug/gates" },
+        { text: "queues as JSON", href: "/debug/queues" },
+      ],
       phase: () => (draining ? "draining" : ready ? "serving" : "starting"),
     });
     parts.push(feed.stop);

@@ -5,6 +5,7 @@ import { readDocument, readText } from "../../base/document/read.ts";
 import type { ServerTls } from "../../base/grpc/server-tls.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { readLimits } from "../../picker/limits/limits-file.ts";
+import { type LimitsStore, limitsStore } from "../../picker/limits/limits-store.ts";
 import { type KeyEntry, keysIn, MAX_KEYS_BYTES } from "../../wires/access/key-entry.ts";
 import { type GatewayFile, readGatewayFile } from "../../wires/gateway/gateway-file.ts";
 import { GatewayTls } from "../../wires/gateway/gateway-tls.ts";
@@ -37,9 +38,9 @@ export async function fileFacts(path: string, timeout: number, clock: Clock): Pr
     const facts: FileFacts = { path, problem: oneLine(messageOf(error)), changedAt, ...nothing };
     return { facts, admin: undefined, serverTls: `${path} cannot be used` };
   }
-  const { listeners, servers, keys, limits, endpoints, admin } = file.settings;
+  const { listeners, servers, keys, endpoints, admin } = file.settings;
   const certificates = [...listeners.map(({ tls }) => tls?.certificate), servers.tls?.certificate];
-  const read = await limitsOf(path, limits);
+  const read = await limitsOf(path, file.settings);
   const list = endpoints?.kind === "list" ? endpoints.endpoints : undefined;
   const facts: FileFacts = {
     path,
@@ -90,15 +91,17 @@ async function keysFacts(path: string, tokens: boolean): Promise<KeysFacts> {
 
 interface ReadLimits {
   readonly facts: LimitsFacts | undefined;
-  /** URL of the Redis that counts. */
-  readonly redis: string | undefined;
+  /** The Redis that counts. */
+  readonly redis: LimitsStore | undefined;
 }
 
 /** The rules of a gateway.yaml, or of the file that it names. */
-async function limitsOf(path: string, limits: GatewayFile["settings"]["limits"]): Promise<ReadLimits> {
+async function limitsOf(path: string, { limits, peers }: GatewayFile["settings"]): Promise<ReadLimits> {
   if (limits.file === undefined && limits.redis === undefined && limits.rules.length === 0)
     return { facts: undefined, redis: undefined };
   const { file, redis } = limits;
+  const shared = peers.redis === undefined ? undefined : { url: peers.redis, name: peers.name ?? "", files: peers };
+  const storeOf = (inFile?: string) => limitsStore({ redis, tls: limits, peers: shared }, inFile);
   try {
     const read = file === undefined ? limits : await readLimits(file);
     const names = read.rules.map(({ key }) => key).filter((name) => name !== undefined && name !== "*");
@@ -111,9 +114,15 @@ async function limitsOf(path: string, limits: GatewayFile["settings"]["limits"])
       },
       otherRedis: redis !== undefined && read.redis !== undefined && read.redis !== redis,
     };
-    return { facts, redis: redis ?? read.redis };
+    return { facts, redis: storeOf(read.redis) };
   } catch (error) {
     const nothing = { rules: 0, keyNames: [], otherRedis: false };
-    return { facts: { path: file ?? path, problem: oneLine(messageOf(error)), ...nothing }, redis };
+    const facts = { path: file ?? path, problem: oneLine(messageOf(error)), ...nothing };
+    try {
+      return { facts, redis: redis === undefined ? undefined : storeOf() };
+    } catch {
+      // The certificates are the problem.
+      return { facts, redis: undefined };
+    }
   }
 }

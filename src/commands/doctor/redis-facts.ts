@@ -3,6 +3,7 @@ import { freshRandom } from "../../base/clock/random.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { connectRedis, type Redis } from "../../base/redis/connection.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import type { LimitsStore } from "../../picker/limits/limits-store.ts";
 import { SHARE } from "../../picker/limits/shared-limits.ts";
 import type { RedisFacts } from "./facts.ts";
 
@@ -13,12 +14,11 @@ const NOTHING_TO_COUNT = ["sluice-doctor", "10000", "660000"];
 
 /**
  * Asks the Redis of shared limits: time, version, memory, and whether the script runs. It changes no key.
- * @param url a valid URL
  * @param timeout milliseconds, for the connection and for each answer
  */
-export async function redisFacts(url: string, timeout: number, clock: Clock): Promise<RedisFacts> {
+export async function redisFacts({ connection }: LimitsStore, timeout: number, clock: Clock): Promise<RedisFacts> {
   const redis = connectRedis(
-    { url, tls: {}, enableTracing: false },
+    connection,
     { clock, random: freshRandom(), log: silentLogger },
     { commandTimeout: timeout, scripts: [SHARE], writes: true },
   );

@@ -31,7 +31,7 @@ export function envoyConfigCommand(output = STANDARD): Command {
     .option("--pool-name <name>", "the InferencePool; required if there are several")
     .option("--pool-namespace <namespace>", "the same")
     .option("--variant <variant>", "standalone, override-host, subset-hint or tls", "standalone")
-    .option("--envoy-version <version>", "1.36 to 1.40: newer fields are left out for older releases", "1.40")
+    .option("--envoy-version <version>", "1.36 to 1.40; the output has only fields of this release", "1.40")
     .option("--listen <address>", "address for clients", "127.0.0.1:8081")
     .option("--admin <address>", "address of Envoy's admin pages", "127.0.0.1:19000")
     .option(
@@ -46,7 +46,7 @@ export function envoyConfigCommand(output = STANDARD): Command {
     .option("--failure-mode <mode>", "FailOpen or FailClose, instead of the pool's")
     .option("--request-body-mode <mode>", "full-duplex or buffered; default: buffered where fail-open needs it")
     .option("--endpoints <file>", "for override-host: the model servers")
-    .option("--subset <list>", "for subset-hint: endpoints that may be picked, with commas between them", "")
+    .option("--subset <list>", "for subset-hint: the endpoints among which the picker chooses, comma-separated", "")
     .option("--subset-header <name>", "for subset-hint: request header with such a list; empty = none", "x-pool-subset")
     .action(async (flags: EnvoyConfigFlags, self: Command) => {
       if (flags.resources === undefined)

@@ -163,7 +163,7 @@ Kubernetes quantities. "Since" is the release of the reference that introduced t
 ${flagsMarkdown(EPP_FLAGS)}
 ### Environment
 
-A value that is malformed is logged and counts as absent.
+Sluice logs a malformed value, and ignores it.
 
 ${environmentMarkdown()}`;
 }

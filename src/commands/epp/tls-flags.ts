@@ -35,7 +35,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Certificates (PEM) of the authorities that sign client certificates for the ext_proc port, followed while running. Clients without such a certificate are refused. Needs TLS on the port.",
+    help: "Certificates (PEM) of the authorities that sign client certificates for the ext_proc port, followed while running. The picker refuses other clients. Needs TLS on the port.",
   },
   {
     name: "tls-min-version",
@@ -75,7 +75,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "HEAD",
-    help: "Certificates (PEM) of the authorities that sign client certificates for the metrics port; other clients are refused.",
+    help: "Certificates (PEM) of the authorities that sign client certificates for the metrics port; the picker refuses other clients.",
   },
 ] as const satisfies readonly FlagRow[];
 

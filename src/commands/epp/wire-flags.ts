@@ -147,7 +147,7 @@ export const WIRE_FLAGS = [
     max: LARGEST_BODY,
     default: "32Mi",
     since: "ours",
-    help: "Largest request body; a longer one is refused with 413. At most 1Gi.",
+    help: "Largest request body; a longer one gets 413. At most 1Gi.",
   },
   {
     name: "learn-bytes-per-token",

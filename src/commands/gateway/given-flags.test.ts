@@ -82,6 +82,12 @@ describe("the flags of the gateway", () => {
       { limits: { rules: [{ inFlight: 1 }], redis: "redis://b" } },
     ],
     [
+      "certificates for the redis of limits",
+      ["--config", "g", "--limits-ca", "a", "--limits-cert", "b", "--limits-key", "c"],
+      "limits: {redis: 'rediss://a', ca: x, rules: [{inFlight: 1}]}",
+      { limits: { redis: "rediss://a", ca: "a", certificate: "b", key: "c" } },
+    ],
+    [
       "cors",
       ["--cors-origin", "https://b.example"],
       "cors: {origins: ['*']}",
@@ -107,6 +113,7 @@ describe("the flags of the gateway", () => {
     const connections = await settingsOf(["--max-connections", "5"], "connections: {perAddress: 6}");
     expect(() => gatewayOptions(connections, undefined, {})).toThrow("more than connections.max");
     await expect(settingsOf(["--stream-rest", "2s"])).rejects.toThrow("of at most 1000 ms");
-    await expect(settingsOf(["--limits-redis", "redis://a"])).rejects.toThrow("--limits-redis needs --limits");
+    for (const flag of ["--limits-redis", "--limits-ca", "--limits-cert", "--limits-key"])
+      await expect(settingsOf([flag, "a"])).rejects.toThrow(`${flag} needs --limits`);
   });
 });

@@ -160,6 +160,9 @@ function giveLimits(flags: GatewayFlags, given: GivenSettings, take: Take): void
     given.set("limits.rules", []);
   });
   take("limitsRedis", () => given.set("limits.redis", flags.limitsRedis));
+  take("limitsCa", () => given.set("limits.ca", flags.limitsCa));
+  take("limitsCert", () => given.set("limits.certificate", flags.limitsCert));
+  take("limitsKey", () => given.set("limits.key", flags.limitsKey));
 }
 
 function giveResources(flags: GatewayFlags, given: GivenSettings, take: Take): void {

@@ -5,6 +5,9 @@ import { SluiceError } from "../../base/inference/errors.ts";
 export interface LimitsOptions {
   readonly limits?: string;
   readonly limitsRedis?: string;
+  readonly limitsCa?: string;
+  readonly limitsCert?: string;
+  readonly limitsKey?: string;
 }
 
 /** Adds the options for limits by key and model. */
@@ -13,12 +16,19 @@ export function withLimitsOptions(command: Command): Command {
     .option("--limits <file>", "limits of requests and tokens by key and model, as YAML or JSON; watched for changes")
     .option(
       "--limits-redis <url>",
-      "URL of the Redis or Valkey through which gateways share these limits; absent = the URL in the file, if any",
-    );
+      "URL of the Redis or Valkey through which gateways share these limits; absent = the URL in the file, if any, else that of --peers",
+    )
+    .option("--limits-ca <file>", "authorities of the certificate of that Redis, PEM; absent = those of the system")
+    .option("--limits-cert <file>", "the certificate that the gateway shows to that Redis, PEM")
+    .option("--limits-key <file>", "the key of --limits-cert, PEM");
 }
 
 /** @throws SluiceError FLAG_CONFLICT */
-export function checkLimitsFlags({ config, limits, limitsRedis }: LimitsOptions & { readonly config?: string }): void {
-  if (limitsRedis !== undefined && limits === undefined && config === undefined)
-    throw new SluiceError("FLAG_CONFLICT", "--limits-redis needs --limits FILE, the limits that gateways share");
+export function checkLimitsFlags(flags: LimitsOptions & { readonly config?: string }): void {
+  const { config, limits, limitsRedis, limitsCa, limitsCert, limitsKey } = flags;
+  if (limits !== undefined || config !== undefined) return;
+  const others = { "--limits-redis": limitsRedis, "--limits-ca": limitsCa, "--limits-cert": limitsCert };
+  for (const [flag, value] of Object.entries({ ...others, "--limits-key": limitsKey }))
+    if (value !== undefined)
+      throw new SluiceError("FLAG_CONFLICT", `${flag} needs --limits FILE, the limits that gateways share`);
 }

@@ -89,7 +89,10 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     )
     .option("--seeds <number>", "number of runs, each with another seed (default: 3, with --quick 1)")
     .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
-    .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
+    .option(
+      "--scrape-interval <time>",
+      "time between two reads of a server's metrics (default: the workload's, mostly 50ms)",
+    )
     .option("--metrics-lag <time>", "age of the metrics when they arrive (default: the workload's, mostly 0)")
     .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
     .option(
@@ -98,7 +101,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     )
     .option(
       "--peer-delay <time>",
-      "with --pickers: how long a message of one picker needs to the others, or off: they share nothing (default: 20ms)",
+      "with --pickers: the delay of a message between pickers, or off = they share nothing (default: 20ms)",
     )
     .option("--peer-loss <share>", "with --pickers: share of the messages that a picker does not get (default: 0)")
     .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
@@ -117,14 +120,14 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--trace <file>",
       "instead of a workload: a published trace in the format of Mooncake, Azure LLM inference or BurstGPT",
     )
-    .option("--speed <factor>", "with --trace: how many times as fast as recorded requests arrive (default: 1)")
+    .option("--speed <factor>", "with --trace: factor on the recorded speed, from 0.01 to 1000 (default: 1)")
     .option(
       "--window <time>",
       "with --trace: the part to play, in recorded time from the first row, as its length (10m) or its start and end (5m..15m) (default: all, at most 24h)",
     )
     .option(
       "--max-model-len <tokens>",
-      "with --trace: the most tokens of a prompt with its answer; longer rows are left out (default: the engine's)",
+      "with --trace: the most tokens of a prompt with its answer; the command skips longer rows (default: the engine's)",
     )
     .action(async (workloads: readonly string[], flags: Flags, self: Command) => {
       const given = self.options.filter((one) => self.getOptionValueSource(one.attributeName()) === "cli");

@@ -18,10 +18,10 @@ const LEAST_INTERVAL = 1000;
 
 /** `sluice top`: the overview of a running process in the terminal. */
 export function topCommand(output = STANDARD): Command {
-  return command("top", "watch a running gateway, picker or dispatcher in the terminal")
+  return command("top", "watch a running gateway, picker, dispatcher or batch server in the terminal")
     .option(
       "--admin <address>",
-      "admin port of a running sluice gateway or epp, or metrics port of a dispatch; without it 127.0.0.1:9090, then 127.0.0.1:19001",
+      "admin port of a running sluice gateway, epp or batch-server, or metrics port of a dispatch; without it 127.0.0.1:9090, then 127.0.0.1:19001",
     )
     .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
     .option("--cert <file>", "client certificate for an https:// admin port (PEM)")

@@ -53,7 +53,16 @@ function lookWith(endpoints: EndpointsFeed): Look {
   return {
     hello: {
       ...{ feed: 1, kind: "gateway", name: "gateway", version: "1.2.3", startedAt: 0, at: 90_000, instance: "1-1" },
-      ...{ phase: "serving", unready: null, topics: [], history: false, demo: false, replicas: false, batches: false },
+      ...{
+        phase: "serving",
+        unready: null,
+        topics: [],
+        history: false,
+        demo: false,
+        replicas: false,
+        limits: false,
+        batches: false,
+      },
       ...{ rings: { seconds: 900, events: 512, decisions: 4096, bytes: 0 }, readers: { open: 0, most: 32 } },
     },
     overview: OVERVIEW,

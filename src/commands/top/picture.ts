@@ -16,7 +16,7 @@ export function pictureOf(look: Look, rows: number): string[] {
     `sluice ${hello.kind}${hello.name === hello.kind ? "" : ` ${hello.name}`} ${hello.version}, ${hello.phase}, up ${span(hello.at - hello.startedAt)}, at ${time(hello.at)} UTC`,
     ...(hello.unready === null ? [] : [`not ready: ${hello.unready}`]),
     "",
-    ...(hello.kind === "dispatch" ? messages(overview) : requests(overview, minute)),
+    ...(queues.kind === "dispatch" ? messages(overview) : requests(overview, minute)),
     "",
   ];
   const waiting = queueLines(queues);
@@ -30,10 +30,10 @@ export function pictureOf(look: Look, rows: number): string[] {
 }
 
 /** The same in one line, for output that cannot be redrawn. */
-export function summaryOf({ hello, overview, endpoints }: Look): string {
+export function summaryOf({ hello, overview, endpoints, queues }: Look): string {
   const { minute } = overview.windows;
   const now = nowOf(overview);
-  if (hello.kind === "dispatch")
+  if (queues.kind === "dispatch")
     return `${time(hello.at)} in flight ${now("inFlight")}, backlog ${now("backlog")}, ETA ${seconds(now("eta"))}, attempt p90 ${ms(minute.durationMs.p90)}`;
   const states = endpoints?.states ?? { up: 0, blind: 0, down: 0 };
   return `${time(hello.at)} ${rate(sum(minute.requestsPerSecond))} requests/s, TTFT p50 ${ms(minute.ttftMs.p50)} p90 ${ms(minute.ttftMs.p90)}, in flight ${now("inFlight")}, saturation ${now("saturation")}, endpoints ${states.up} up ${states.blind} blind ${states.down} down`;
@@ -103,6 +103,7 @@ function queueLines(queues: QueuesFeed): string[] {
         ]),
       ]);
     case "dispatch":
+      if (queues.queues.length === 0) return [];
       return columns([
         ["queue", "waiting", "in flight", "oldest", "ETA", "state"],
         ...queues.queues.map((queue) => [

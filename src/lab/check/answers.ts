@@ -45,7 +45,7 @@ export function refusal(
 const NO_ANSWER = {
   connect: "find out why the server no longer accepts connections",
   timeout: "find out what the server waits for, or give it more time with --timeout",
-  broken: "find in the log of the server why it cuts the answer short or does not speak HTTP",
+  broken: "read in the log of the server why it cuts the answer short or does not speak HTTP",
 } as const;
 
 function remedyFor(status: number): string {

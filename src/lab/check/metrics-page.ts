@@ -140,7 +140,7 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
 const NO_PAGE = {
   connect: "accept the connections of scrapers also while the model works",
   timeout: "answer scrapes at once also while the model works",
-  broken: "find in the log of the server why it cuts the page short or does not speak HTTP",
+  broken: "read in the log of the server why it cuts the page short or does not speak HTTP",
 } as const;
 
 function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | undefined, path: string): void {

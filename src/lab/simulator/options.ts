@@ -67,7 +67,7 @@ const SHAPE = {
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
   "kv-events": textOption(
     "",
-    "ZeroMQ address for KV-cache events in vLLM's form: one with * is listened on, and each further server adds 1 to the port; any other one is connected to. Empty = none; needs the package zeromq (only in sluice)",
+    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with *, and each further server adds 1 to the port; it connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
   ),
   "kv-events-replay": textOption(
     "",

@@ -269,7 +269,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
     expect(config.hooks.map(({ name }) => name)).toEqual(["cost-hook"]);
     expect(config.warnings).toEqual([
       "c.yaml:6:14: schedulingProfiles[default] lists openai-parser, which has no effect here: name it in requestHandler.parsers",
-      "c.yaml:6:42: schedulingProfiles[default] lists cost-hook, which has no effect here: a hook works by being configured",
+      "c.yaml:6:42: schedulingProfiles[default] lists cost-hook, which has no effect here: a hook needs no place in a profile",
       "c.yaml:5:3: without a scorer max-score-picker picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer",
     ]);
   });

@@ -119,11 +119,11 @@ describe("plugins that work by being configured", () => {
 
   it("stand in a profile in vain, as in published configurations", () => {
     const kinds = [
-      ["inflight-load-producer", "a producer works by being configured"],
-      ["revision-screener", "a screener works by being configured"],
-      ["probabilistic-admitter", "an admitter works by being configured"],
-      ["agent-identity", "it works by being configured"],
-      ["single-profile-handler", "a profile handler works by being configured"],
+      ["inflight-load-producer", "a producer needs no place in a profile"],
+      ["revision-screener", "a screener needs no place in a profile"],
+      ["probabilistic-admitter", "an admitter needs no place in a profile"],
+      ["agent-identity", "it needs no place in a profile"],
+      ["single-profile-handler", "a profile handler needs no place in a profile"],
       ["prefix-decider", "name it in the parameters of the profile handler"],
       ["metrics-data-source", "name it in dataLayer.sources"],
       ["core-metrics-extractor", "name it in dataLayer.sources, among the extractors of a source"],

@@ -15,12 +15,12 @@ const DEFAULT_WEIGHT = 1;
 /** Kinds that the reference accepts in a profile without any effect. */
 const HARMLESS: Readonly<Partial<Record<PluginKind, string>>> = {
   parser: "name it in requestHandler.parsers",
-  "request-hook": "a hook works by being configured",
-  producer: "a producer works by being configured",
-  screener: "a screener works by being configured",
-  admitter: "an admitter works by being configured",
-  "request-header-processor": "it works by being configured",
-  "profile-handler": "a profile handler works by being configured",
+  "request-hook": "a hook needs no place in a profile",
+  producer: "a producer needs no place in a profile",
+  screener: "a screener needs no place in a profile",
+  admitter: "an admitter needs no place in a profile",
+  "request-header-processor": "it needs no place in a profile",
+  "profile-handler": "a profile handler needs no place in a profile",
   decider: "name it in the parameters of the profile handler",
   discovery: "name it in dataLayer.discovery.pluginRef",
   "data-source": "name it in dataLayer.sources",

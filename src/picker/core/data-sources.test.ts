@@ -76,7 +76,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
     expect(pods("Pod", "approx-prefix-cache-producer")).toEqual([
       "4:74: dataLayer.sources[0].extractors[0].pluginRef: the plugin approx-prefix-cache-producer learns nothing from pods; only a topology-extractor does",
     ]);
-    expect(pods("Service", "topology-extractor").join()).toContain("only Pod is");
+    expect(pods("Service", "topology-extractor").join()).toContain("write Pod");
     expect(
       settings(
         `plugins: [{type: endpoint-notification-source}, {type: no-hit-lru-producer}]\n${listed("endpoint-notification-source", "no-hit-lru-producer")}`,

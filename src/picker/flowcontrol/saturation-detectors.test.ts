@@ -126,6 +126,35 @@ describe("utilization detector", () => {
   });
 });
 
+/** What other replicas have in flight, and have probably sent since they said so. */
+const peersOf = (requests: number, tokens: number) => ({
+  ...{ requests: 0, tokens: 0, lean: 0, ageMs: () => 0 },
+  unseen: (now: number) => (now === 0 ? { requests, tokens } : { requests: 0, tokens: 0 }),
+});
+
+describe("what other replicas have probably sent", () => {
+  it("counts beside what is known, for as long as it is expected", () => {
+    const busy = [endpointOf(0, { inFlight: { requests: 50, tokens: 500_000 }, peers: peersOf(30, 200_000) })];
+    const detector = instanceOf(concurrencyDetector);
+    expect([detector.saturation(busy, 0), detector.saturation(busy, 100)]).toEqual([0.8, 0.5]);
+    expect(detector.expected!(busy, 0, 8)).toBeCloseTo(0.88, 12);
+    const tokens = instanceOf(concurrencyDetector, { concurrencyMode: "tokens" });
+    expect([tokens.saturation(busy, 0), tokens.saturation(busy, 100)]).toEqual([0.7, 0.5]);
+  });
+
+  it("counts as waiting at an engine that has no room", () => {
+    const metrics = { waiting: 1, kvUsage: 0.08, blocks: 100, blockSize: 16 };
+    const detector = instanceOf(utilizationDetector);
+    const pool = [endpointOf(0, { metrics, peers: peersOf(3, 640) })];
+    expect(detector.expected!(pool, 0, 0)).toBeCloseTo(0.8, 12);
+    expect(detector.expected!(pool, 100, 0)).toBeCloseTo(0.2, 12);
+    const roomy = [
+      endpointOf(0, { metrics, peers: peersOf(3, 640), unscraped: { requests: 0, tokens: 0, capacity: 8 } }),
+    ];
+    expect(detector.expected!(roomy, 0, 0)).toBeCloseTo(0.6, 12);
+  });
+});
+
 describe("concurrency detector", () => {
   const busy = (...loads: [requests: number, tokens: number][]) =>
     loads.map(([requests, tokens], slot) => endpointOf(slot, { inFlight: { requests, tokens } }));

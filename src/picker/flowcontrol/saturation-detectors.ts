@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
+import { type Endpoint, type InFlightLoad, isFresh } from "../../base/inference/endpoint.ts";
 import { defineFilter, defineSaturationDetector, duration } from "../../base/plugin/define.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import type { Filter, PluginContext, SaturationDetector } from "../../base/plugin/kinds.ts";
@@ -36,6 +36,9 @@ function headroomNotes(value: number): readonly string[] {
 }
 
 const utilizationParameters = z.strictObject({ ...thresholds, headroom });
+
+/** Of replicas that share nothing. */
+const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
 
 /** The least milliseconds between two warnings (scheduling 5.3). */
 const WARNING_INTERVAL = 30_000;
@@ -105,7 +108,7 @@ class UtilizationDetector implements SaturationDetector {
 
   /**
    * As `saturation`. What was sent since the last scrape counts as waiting, unless the engine has run as many requests before.
-   * Its prompt tokens count as KV use, where the size of the cache is known.
+   * Its prompt tokens count as KV use, where the size of the cache is known. What other replicas have probably sent counts, too.
    */
   expected(endpoints: readonly Endpoint[], now: number, further: number): number {
     if (endpoints.length === 0) return 1;
@@ -114,11 +117,12 @@ class UtilizationDetector implements SaturationDetector {
     for (const endpoint of endpoints) {
       const { waiting, running, kvUsage, blocks, blockSize } = endpoint.metrics;
       const { requests = 0, tokens = 0, capacity = 0 } = endpoint.unscraped ?? {};
-      const sent = Math.min(requests, endpoint.inFlight.requests);
+      const unseen = endpoint.peers?.unseen(now) ?? NOTHING;
+      const sent = Math.min(requests, endpoint.inFlight.requests) + unseen.requests;
       const room = Math.max(0, capacity - running) || 0;
       spare += Math.max(0, room - sent);
       const queue = (waiting + Math.max(0, sent - room)) / this.#queueDepth;
-      const cached = sent === 0 ? 0 : tokens / (blocks * blockSize) || 0;
+      const cached = sent === 0 ? 0 : (tokens + unseen.tokens) / (blocks * blockSize) || 0;
       const kv = (kvUsage + cached) / this.#kvUsage;
       const load = kv > queue || Number.isNaN(queue) ? kv : queue;
       sum += Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness) ? 1 : load;
@@ -211,10 +215,14 @@ export const concurrencyDetector = defineSaturationDetector({
     const { requests, tokens } = limitsOf(settings);
     return {
       settles: 10,
-      saturation(endpoints: readonly Endpoint[]): number {
+      /** What other replicas have probably sent counts, too. */
+      saturation(endpoints: readonly Endpoint[], now: number): number {
         if (endpoints.length === 0) return 1;
         let sum = 0;
-        for (const { inFlight } of endpoints) sum += Math.max(inFlight.requests / requests, inFlight.tokens / tokens);
+        for (const { inFlight, peers } of endpoints) {
+          const unseen = peers?.unseen(now) ?? NOTHING;
+          sum += Math.max((inFlight.requests + unseen.requests) / requests, (inFlight.tokens + unseen.tokens) / tokens);
+        }
         return sum / endpoints.length;
       },
       /** The further requests are assumed to be as long as those in flight. */
@@ -222,7 +230,8 @@ export const concurrencyDetector = defineSaturationDetector({
         const present = this.saturation(endpoints, now);
         if (further === 0 || endpoints.length === 0) return present;
         let inFlight = 0;
-        for (const endpoint of endpoints) inFlight += endpoint.inFlight.requests;
+        for (const { inFlight: sent, peers } of endpoints)
+          inFlight += sent.requests + (peers?.unseen(now).requests ?? 0);
         return inFlight === 0
           ? present + further / ((requests === NO_LIMIT ? 1 : requests) * endpoints.length)
           : present * (1 + further / inFlight);

@@ -44,7 +44,7 @@ export const limitsSchema = z
       })
       .optional()
       .describe(
-        "URL of the Redis or Valkey server through which gateways share their counts; absent = each gateway counts alone.",
+        "URL of the Redis or Valkey server through which gateways share their counts; absent = the store of `peers`, if any, else each gateway counts alone.",
       ),
     rules: z
       .array(rule)
@@ -73,6 +73,9 @@ export type LimitsSettings = z.output<typeof limitsSchema>;
 export const limitsSection = limitsSchema
   .safeExtend({
     file: z.string().min(1).optional().describe("A file of limits in place of `rules`; watched for changes."),
+    ca: z.string().min(1).optional().describe("Authorities of the certificate of that Redis, PEM."),
+    certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to that Redis, PEM."),
+    key: z.string().min(1).optional().describe("The key of that certificate, PEM."),
   })
   .superRefine(({ file, rules }, context) => {
     if (file !== undefined && rules.length > 0)

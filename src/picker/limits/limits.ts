@@ -7,18 +7,17 @@ import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { Counter, LimitKind } from "./counter.ts";
 import { followLimits, readLimits } from "./limits-file.ts";
 import type { LimitRule, LimitsSettings } from "./limits-settings.ts";
+import { type LimitsStore, type LimitsStoreSource, limitsStore } from "./limits-store.ts";
 import { type LimitsView, limitsView } from "./limits-view.ts";
 import { type Quotas, QuotaTable } from "./quotas.ts";
 import type { SharedLimits } from "./shared-limits.ts";
 
 /** Where limits come from. */
-export interface LimitsSource {
+export interface LimitsSource extends LimitsStoreSource {
   /** Followed for changes. */
   readonly file?: string | undefined;
   /** In place of a file: those of gateway.yaml. */
   readonly settings?: LimitsSettings | undefined;
-  /** URL of Redis; it wins over the one of the file or the settings. */
-  readonly redis?: string | undefined;
 }
 
 interface LimitsParts {
@@ -32,6 +31,7 @@ export class Limits {
   readonly #parts: LimitsParts;
   readonly #table: QuotaTable;
   readonly #shared: SharedLimits | undefined;
+  /** The URL that names a Redis for limits alone. */
   readonly #redis: string | undefined;
   #file: { readonly path: string; readonly seen: string } | undefined;
   #metrics: Metrics | undefined;
@@ -55,12 +55,13 @@ export class Limits {
     });
   }
 
-  /** @throws SluiceError for a fault in the file or the URL of Redis */
+  /** @throws SluiceError for a fault in the file, the URL of Redis or its certificates */
   static async open(source: LimitsSource, parts: LimitsParts): Promise<Limits> {
     const { file } = source;
     const { seen, rules, redis } = await rulesOf(source);
-    const server = source.redis ?? redis;
-    const limits = new Limits(parts, rules, server, server === undefined ? undefined : await sharedAt(server, parts));
+    const store = limitsStore(source, redis);
+    const shared = store && (await sharedAt(store, parts));
+    const limits = new Limits(parts, rules, source.redis ?? redis, shared);
     if (file !== undefined) limits.#file = { path: file, seen };
     if (source.redis !== undefined && redis !== undefined && redis !== source.redis)
       parts.log.warn(
@@ -190,9 +191,9 @@ export class Limits {
 }
 
 /** The client of Redis is loaded on use: a gateway without Redis needs none of it. */
-async function sharedAt(redis: string, parts: LimitsParts): Promise<SharedLimits> {
+async function sharedAt(store: LimitsStore, parts: LimitsParts): Promise<SharedLimits> {
   const { SharedLimits } = await import("./shared-limits.ts");
-  return new SharedLimits(redis, parts);
+  return new SharedLimits(store, parts);
 }
 
 /** The rules of a source, and the signature of its file. */

@@ -5,6 +5,7 @@ import { connectRedis, type Redis } from "../../base/redis/connection.ts";
 import { readScript } from "../../base/redis/script.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Counter } from "./counter.ts";
+import type { LimitsStore } from "./limits-store.ts";
 import { argumentsFor, FIGURES, hear, type Sent, toSend } from "./share-round.ts";
 
 /** For `SharedLimits` and its tests. */
@@ -61,6 +62,8 @@ export class SharedLimits {
   readonly #redis: Redis;
   /** Random for each process: one that starts again is another gateway. */
   readonly #gateway: string;
+  /** Of all keys. */
+  readonly #prefix: string;
   readonly #silence: number;
   /** In the order in which they were told. */
   readonly #shares = new Map<Counter, Share>();
@@ -75,14 +78,19 @@ export class SharedLimits {
   #closed = false;
 
   /** @throws SluiceError REDIS_URL_INVALID */
-  constructor(url: string, { clock, random, log, silence = SILENCE }: SharedDeps) {
+  constructor({ connection, name }: LimitsStore, { clock, random, log, silence = SILENCE }: SharedDeps) {
     this.#clock = clock;
     this.#log = log;
     this.#gateway = uuidFrom(random);
     this.#silence = silence;
     this.#heardAt = clock.now();
-    const options = { scripts: [SHARE], writes: true, onReady: () => this.#connected() };
-    this.#redis = connectRedis({ url, tls: {}, enableTracing: false }, { clock, random, log }, options);
+    // The braces keep all keys of a name on one node of a cluster: a call of the script has many.
+    this.#prefix = name === undefined ? PREFIX : `${PREFIX}{${name}}:`;
+    const options = {
+      ...{ scripts: [SHARE], writes: true, onReady: () => this.#connected() },
+      ...(name === undefined ? {} : { slotOf: this.#prefix }),
+    };
+    this.#redis = connectRedis(connection, { clock, random, log }, options);
     this.#beat();
   }
 
@@ -216,7 +224,7 @@ export class SharedLimits {
       if (lost === undefined) share.rounds++;
       share.lost = toSend(counter, lost, share.rounds);
       share.toldAt = now;
-      keys.push(PREFIX + counter.id);
+      keys.push(this.#prefix + counter.id);
       args.push(...argumentsFor(counter, share.lost));
     }
     let answer: readonly unknown[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AnswerLessons } from "./answer-lessons.ts";
 import { BlockHashes } from "./block-hash.ts";
-import { PrefixIndex } from "./prefix-index.ts";
+import { type PeerPlacement, PrefixIndex } from "./prefix-index.ts";
 
 const CAPACITY = { blocks: 100_000, tokens: Number.POSITIVE_INFINITY };
 const BLOCK = 64;
@@ -17,6 +17,11 @@ function chain(number: number, blocks: number): BlockHashes {
   hashes.count = blocks;
   hashes.ends[hashes.prompts++] = blocks;
   return hashes;
+}
+
+/** Blocks as a message has them. */
+function packed({ low, high, count }: BlockHashes): PeerPlacement {
+  return { low, high, from: 0, count };
 }
 
 /** An index with what learns from answers, and requests of ten blocks. */
@@ -125,11 +130,15 @@ describe("what an index learns from answers", () => {
     }
   });
 
-  it("blocks that another replica placed last may not be there yet: they prove nothing when they are missing", () => {
+  it("blocks that only another replica placed may not be there yet: they prove nothing when they are missing", () => {
     const { route, lessons, index } = setUp();
-    for (const number of [4, 5]) index.addForPeer(chain(number, 10), 0, BLOCK, CAPACITY);
-    for (const number of [4, 5]) route(number).ends(0);
+    for (const number of [14, 15]) index.addOfPeer(packed(chain(number, 10)), 0, BLOCK, CAPACITY);
+    for (const number of [14, 15]) route(number).ends(0);
     expect(lessons.corrections).toBe(0);
+    // What this process placed itself says as much as ever, also when a peer has used it since.
+    for (const number of [4, 5]) index.addOfPeer(packed(chain(number, 10)), 0, BLOCK, CAPACITY);
+    for (const number of [4, 5]) route(number).ends(0);
+    expect(lessons.corrections).toBe(1);
   });
 
   it("a request that failed holds nothing up", () => {

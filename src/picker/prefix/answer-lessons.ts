@@ -1,5 +1,5 @@
 import type { AnswerListener } from "../../base/inference/cache-report.ts";
-import { isNotAfter, isOfPeer, NEVER } from "./entry-lru.ts";
+import { isNotAfter, NEVER } from "./entry-lru.ts";
 import type { PrefixIndex } from "./prefix-index.ts";
 
 /** The most requests of an endpoint whose first byte is awaited. The oldest ones are forgotten first. */
@@ -106,7 +106,7 @@ export class AnswerLessons {
     if (oldest !== NEVER && evidence.misses > 0 && isNotAfter(oldest, evidence.horizon)) evidence.misses = 0;
     if (had >= FAR_FEWER * expected - 1) return;
     const missing = turnAt(parts, Math.ceil(UNEVEN * had) + 1);
-    if (missing === NEVER || isOfPeer(missing) || isNotAfter(settled, missing)) return;
+    if (missing === NEVER || isNotAfter(settled, missing)) return;
     if (evidence.misses === 0 || isNotAfter(missing, evidence.horizon)) evidence.horizon = missing;
     if (++evidence.misses < ENOUGH_MISSES) return;
     evidence.misses = 0;

@@ -8,13 +8,8 @@ const TURN = 5;
 
 /** In place of a turn: the entry was not there. */
 export const NEVER = 0;
-/** The bit of turns in which a peer touched the entries. */
-const PEER = 1;
-
-/** Whether a peer touched the entries of a turn: nobody here knows what became of its request. */
-export function isOfPeer(turn: number): boolean {
-  return (turn & PEER) !== 0;
-}
+/** In place of an entry, which is from 0 up. */
+export const MARK = -1;
 
 /**
  * Whether one turn is not after another one. Turns are 32-bit numbers that begin again after two billion; two turns of a list are
@@ -26,12 +21,11 @@ export function isNotAfter(turn: number, other: number): boolean {
 
 /**
  * The entries of one endpoint in the order of their use, each with a weight and the turn in which it was used last. A doubly linked
- * list and a hash map from entry to node, both in typed arrays. 28 to 32 bytes per entry, up to twice that allocated.
+ * list and a hash map from entry to node, both in typed arrays. 28 bytes per entry or mark, up to twice that allocated.
  */
 export class EntryLru {
   /**
-   * Six numbers per node, side by side so that most nodes need one cache line: entry, newer node, older node, next node
-   * (0 = none), weight, and turn. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
+   * Six numbers per node, side by side so that most nodes need one cache line: entry or `MARK`, newer node, older node, next node (0 = none), weight, and turn. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
    * successor is the most recent node, its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
@@ -46,6 +40,7 @@ export class EntryLru {
   #used = 1;
   #free = 0;
   #size = 0;
+  #marks = 0;
   #weight = 0;
   #turn = NEVER;
   #touches = 0;
@@ -54,15 +49,18 @@ export class EntryLru {
    * order, so the next touch is often of this node.
    */
   #following = 0;
-  /** By node: 1 = only a peer has touched the entry. Undefined until a peer touches one. */
-  #foreign: Uint8Array | undefined;
-  #taken = 0;
 
+  /** Entries. */
   get size(): number {
     return this.#size;
   }
 
-  /** Touches so far. */
+  /** Entries and marks. */
+  get length(): number {
+    return this.#size + this.#marks;
+  }
+
+  /** Touches so far, and what a peer used. */
   get touches(): number {
     return this.#touches;
   }
@@ -74,18 +72,13 @@ export class EntryLru {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return this.#nodes.byteLength + this.#heads.byteLength + (this.#foreign?.byteLength ?? 0);
+    return this.#nodes.byteLength + this.#heads.byteLength;
   }
 
-  /** How often `touch` met an entry that only a peer had touched before. */
-  get taken(): number {
-    return this.#taken;
-  }
-
-  /** Begins a turn, which is that of all entries touched from now on. @param forPeer whether a peer touches them */
-  nextTurn(forPeer = false): void {
-    this.#turn = ((this.#turn | PEER) + 1) | (forPeer ? PEER : 0);
-    if (this.#turn === NEVER) this.#turn = ((NEVER | PEER) + 1) | 0;
+  /** Begins a turn, which is that of all entries touched from now on. */
+  nextTurn(): void {
+    this.#turn = (this.#turn + 1) | 0;
+    if (this.#turn === NEVER) this.#turn++;
   }
 
   /** The turn of the entries that are touched now. */
@@ -93,70 +86,90 @@ export class EntryLru {
     return this.#turn;
   }
 
-  /** The turn of the least recently used entry; the list must not be empty. */
+  /** The turn of the least recently used entry or mark; the list must not be empty. */
   get oldestTurn(): number {
     return this.#nodes[STRIDE * this.#nodes[NEWER]! + TURN]!;
   }
 
   /**
    * Makes `entry` the most recent one, and sets its weight and its turn.
+   * @param entry from 0 up
    * @param weight above 0, below 2^20; kept with 24 bits of precision
    * @returns the turn in which it was used before; `NEVER` = it is new here
    */
   touch(entry: number, weight: number): number {
-    return this.#touch(entry, weight, 0);
-  }
-
-  /** As `touch`, for what a peer says. An entry that this process has touched stays its own. */
-  touchForPeer(entry: number, weight: number): number {
-    this.#foreign ??= new Uint8Array(this.#heads.length);
-    return this.#touch(entry, weight, 1);
-  }
-
-  #touch(entry: number, weight: number, foreign: 0 | 1): number {
     this.#touches++;
+    const known = this.#moveFirst(entry);
+    if (known !== 0) {
+      this.#weigh(known, weight);
+      const before = this.#nodes[STRIDE * known + TURN]!;
+      this.#nodes[STRIDE * known + TURN] = this.#turn;
+      return before;
+    }
+    const node = this.#add(entry, weight);
+    const bucket = this.#bucket(entry);
+    this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
+    this.#heads[bucket] = node;
+    this.#size++;
+    return NEVER;
+  }
+
+  /** Makes `entry` the most recent one, as if touched in the turn in which it was used last. @returns whether it is there */
+  refresh(entry: number): boolean {
+    return this.#moveFirst(entry) !== 0;
+  }
+
+  /** Makes an entry the most recent one. @returns its node; 0 = it is not there */
+  #moveFirst(entry: number): number {
     let node = this.#following;
     if (node === 0 || this.#nodes[STRIDE * node] !== entry) {
       node = this.#heads[this.#bucket(entry)]!;
       while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
     }
-    if (node !== 0) {
-      this.#following = this.#nodes[STRIDE * node + NEWER]!;
-      this.#unlink(node);
-      this.#linkFirst(node);
-      this.#weigh(node, weight);
-      if (this.#foreign !== undefined && foreign === 0 && this.#foreign[node] === 1) {
-        this.#foreign[node] = 0;
-        this.#taken++;
-      }
-      const before = this.#nodes[STRIDE * node + TURN]!;
-      this.#nodes[STRIDE * node + TURN] = this.#turn;
-      return before;
-    }
-    node = this.#free;
+    if (node === 0) return 0;
+    this.#following = this.#nodes[STRIDE * node + NEWER]!;
+    this.#unlink(node);
+    this.#linkFirst(node);
+    return node;
+  }
+
+  /** A peer has used entries, which may be none of these. */
+  usedByPeer(entries: number): void {
+    this.#touches += entries;
+  }
+
+  /** Adds a mark: it has a place in the order of use, and is no entry. */
+  addMark(): void {
+    this.#add(MARK, 0);
+    this.#marks++;
+  }
+
+  /** Takes a node for an entry, and makes it the most recent one. */
+  #add(entry: number, weight: number): number {
+    let node = this.#free;
     if (node !== 0) this.#free = this.#nodes[STRIDE * node + CHAIN]!;
     else {
       if (this.#used === this.#heads.length) this.#rebuild(this.#heads.length * 2);
       node = this.#used++;
     }
-    if (this.#foreign !== undefined) this.#foreign[node] = foreign;
     this.#nodes[STRIDE * node] = entry;
-    const bucket = this.#bucket(entry);
-    this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
-    this.#heads[bucket] = node;
     this.#linkFirst(node);
     this.#nodes[STRIDE * node + TURN] = this.#turn;
-    this.#size++;
     this.#weigh(node, weight);
-    return NEVER;
+    return node;
   }
 
-  /** Removes the least recently used entry and returns it; the list must not be empty. */
+  /** Removes the least recently used entry or mark; the list must not be empty. @returns the entry, or `MARK` */
   evict(): number {
     const node = this.#nodes[NEWER]!;
     if (node === this.#following) this.#following = 0;
     const entry = this.#nodes[STRIDE * node]!;
     this.#unlink(node);
+    if (entry === MARK) {
+      this.#marks--;
+      this.#release(node);
+      return MARK;
+    }
     const bucket = this.#bucket(entry);
     let at = this.#heads[bucket]!;
     if (at === node) this.#heads[bucket] = this.#nodes[STRIDE * node + CHAIN]!;
@@ -164,17 +177,21 @@ export class EntryLru {
       while (this.#nodes[STRIDE * at + CHAIN] !== node) at = this.#nodes[STRIDE * at + CHAIN]!;
       this.#nodes[STRIDE * at + CHAIN] = this.#nodes[STRIDE * node + CHAIN]!;
     }
+    this.#size--;
+    this.#release(node);
+    return entry;
+  }
+
+  #release(node: number): void {
     this.#nodes[STRIDE * node + CHAIN] = this.#free;
     this.#free = node;
-    this.#size--;
     this.#weigh(node, 0);
-    return entry;
   }
 
   /** Frees memory after many evictions. */
   trim(): void {
     let nodes = this.#heads.length;
-    while (nodes > FIRST_NODES && this.#size + 1 <= nodes / 4) nodes /= 2;
+    while (nodes > FIRST_NODES && this.length + 1 <= nodes / 4) nodes /= 2;
     if (nodes < this.#heads.length) this.#rebuild(nodes);
   }
 
@@ -209,8 +226,6 @@ export class EntryLru {
   #rebuild(nodes: number): void {
     const old = this.#nodes;
     const weights = this.#weights;
-    const foreign = this.#foreign;
-    if (foreign !== undefined) this.#foreign = new Uint8Array(nodes);
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
     this.#weights = new Float32Array(this.#nodes.buffer);
@@ -218,6 +233,7 @@ export class EntryLru {
     this.#used = 1;
     this.#free = 0;
     this.#size = 0;
+    this.#marks = 0;
     this.#weight = 0;
     this.#following = 0;
     // From the oldest to the newest, so that the newest becomes the first.
@@ -225,7 +241,10 @@ export class EntryLru {
     const touches = this.#touches;
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) {
       this.#turn = old[STRIDE * from + TURN]!;
-      this.#touch(old[STRIDE * from]!, weights[STRIDE * from + WEIGHT]!, foreign?.[from] === 1 ? 1 : 0);
+      const entry = old[STRIDE * from]!;
+      const weight = weights[STRIDE * from + WEIGHT]!;
+      if (entry === MARK) this.addMark();
+      else this.touch(entry, weight);
     }
     this.#turn = turn;
     this.#touches = touches;

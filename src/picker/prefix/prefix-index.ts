@@ -1,13 +1,14 @@
 import type { BlockHashes } from "./block-hash.ts";
-import { EntryLru, isNotAfter, NEVER } from "./entry-lru.ts";
+import { EntryLru, isNotAfter, MARK, NEVER } from "./entry-lru.ts";
 import { HolderTable } from "./holder-table.ts";
+import { PeerBlocks } from "./peer-blocks.ts";
 
 /** Blocks that an endpoint can hold when its engine reports no number (scheduling 3.10.1). */
 export const DEFAULT_CAPACITY = 31_250;
 /** The most pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 /** The most bytes that are allocated for a pair. */
-const MOST_PAIR_BYTES = 112;
+const MOST_PAIR_BYTES = 120;
 
 /** The most pairs of an index that takes at most so many bytes. */
 export function pairsWithin(bytes: number = Number.POSITIVE_INFINITY): number {
@@ -20,6 +21,15 @@ export interface IndexCapacity {
   readonly blocks: number;
   /** Tokens of its blocks together, above 0; Infinity = only the number of blocks counts. */
   readonly tokens: number;
+}
+
+/** Blocks that a peer has placed. */
+export interface PeerPlacement {
+  /** The halves of the hashes: `count` of each, beginning at `from`, in the order of the prompt. */
+  readonly low: Int32Array;
+  readonly high: Int32Array;
+  readonly from: number;
+  readonly count: number;
 }
 
 const SHARD_BITS = 6;
@@ -44,7 +54,10 @@ export class PrefixIndex {
    */
   readonly #tables = Array.from({ length: SHARDS }, () => new HolderTable());
   readonly #lists: (EntryLru | undefined)[] = [];
+  /** What only peers have placed. A mark in the list of an endpoint has the place of each placement. Undefined until there is one. */
+  #peers: PeerBlocks | undefined;
   #endpoints = 0;
+  /** Pairs that this process has placed. */
   #size = 0;
   #alive = new Uint32Array(1);
   #gone = new Uint32Array(1);
@@ -63,12 +76,12 @@ export class PrefixIndex {
 
   /** Pairs of block and endpoint. */
   get size(): number {
-    return this.#size;
+    return this.#size + (this.#peers?.size ?? 0);
   }
 
   /** Returns the number of blocks that the endpoint of `slot` probably holds. */
   blocksOf(slot: number): number {
-    return this.#lists[slot]?.size ?? 0;
+    return (this.#lists[slot]?.size ?? 0) + (this.#peers?.blocksOf(slot) ?? 0);
   }
 
   /** Returns how often blocks of the endpoint of `slot` were used, each block of each request once; 0 when it holds none. */
@@ -76,7 +89,7 @@ export class PrefixIndex {
     return this.#lists[slot]?.touches ?? 0;
   }
 
-  /** Number of distinct blocks. */
+  /** Number of distinct blocks, without those that only peers have placed. */
   get blocks(): number {
     let blocks = 0;
     for (const table of this.#tables) blocks += table.size;
@@ -88,7 +101,7 @@ export class PrefixIndex {
     let bytes = 0;
     for (const table of this.#tables) bytes += table.bytes;
     for (const list of this.#lists) if (list !== undefined) bytes += list.bytes;
-    return bytes;
+    return bytes + (this.#peers?.bytes ?? 0);
   }
 
   /**
@@ -120,8 +133,8 @@ export class PrefixIndex {
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
    * @param news receives the blocks that the endpoint did not have; absent = nobody asks
-   * @param before receives, for each block, the turn in which the endpoint used it before; `NEVER` = it did not have the block
-   * @returns how many of the blocks only a peer had added to this endpoint (`addForPeer`)
+   * @param before receives, for each block, the turn in which this process used it there before; `NEVER` = in none
+   * @returns how many of the blocks only peers had placed there
    */
   add(
     hashes: BlockHashes,
@@ -137,7 +150,7 @@ export class PrefixIndex {
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
     const found = this.#found;
-    const { taken } = list;
+    let fromPeers = 0;
     news?.reset(hashes.count, 0);
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
@@ -146,31 +159,52 @@ export class PrefixIndex {
       if (before !== undefined) before[i] = last;
       if (last === NEVER) {
         this.#size++;
-        news?.push(low[i]!, high[i]!);
+        if (this.#peers?.take(low[i]!, high[i]!, slot) === true) fromPeers++;
+        else news?.push(low[i]!, high[i]!);
       }
-      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
+      while (this.#isOver(list, slot, limit, capacity.tokens)) this.#evict(list, slot);
     }
     news?.reverse();
-    return list.taken - taken;
+    return fromPeers;
   }
 
-  /** As `add`, for blocks that a peer has placed. What this process has added itself stays its own. */
-  addForPeer(
-    { low, high, count }: { readonly low: Int32Array; readonly high: Int32Array; readonly count: number },
+  /**
+   * Adds what a peer has placed at the endpoint of `slot`. Its beginning, as far as this process has placed it there, too, counts as
+   * used just now. The rest is one placement, which the endpoint forgets as a whole.
+   * @param from,count the part of `low` and `high`, in the order of the prompt
+   * @param blockTokens as in `add`
+   * @param capacity of this endpoint; of a longer prompt the beginning counts
+   */
+  addOfPeer(
+    { low, high, from, count }: PeerPlacement,
     slot: number,
     blockTokens: number,
     capacity: IndexCapacity,
   ): void {
     const list = this.#lists[slot] ?? this.#open(slot);
-    list.nextTurn(true);
     const limit = Math.min(capacity.blocks, this.#share());
+    const most = Math.min(count, limit, Math.max(1, Math.floor(capacity.tokens / blockTokens)));
+    this.#peers ??= new PeerBlocks();
+    const peers = this.#peers;
+    peers.begin(slot, blockTokens);
+    // The beginning that this process has placed, too. What follows a block that it has not placed is none of its own.
+    let own = from;
+    for (; own < from + most; own++) if (!this.#refresh(list, low[own]!, high[own]!)) break;
+    for (let i = own - 2; i >= from; i--) this.#refresh(list, low[i]!, high[i]!);
+    let isNew = false;
+    for (let i = own; i < from + most; i++) if (peers.put(low[i]!, high[i]!, slot)) isNew = true;
+    list.usedByPeer(most);
+    if (!isNew) return;
+    peers.end(slot);
+    list.addMark();
     this.#shrink(list, slot, limit, capacity.tokens);
-    for (let i = count - 1; i >= 0; i--) {
-      const shard = high[i]! >>> (32 - SHARD_BITS);
-      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
-      if (list.touchForPeer((entry << SHARD_BITS) | shard, blockTokens) === NEVER) this.#size++;
-      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
-    }
+  }
+
+  /** Makes an own block of an endpoint the most recent one. @returns whether it is one */
+  #refresh(list: EntryLru, low: number, high: number): boolean {
+    const shard = high >>> (32 - SHARD_BITS);
+    const entry = this.#tables[shard]!.find(low, high);
+    return entry >= 0 && list.refresh((entry << SHARD_BITS) | shard);
   }
 
   /** The turn of the last `add` to the endpoint of `slot`; the turns of an endpoint count up. `NEVER` = it holds nothing. */
@@ -181,23 +215,25 @@ export class PrefixIndex {
   /**
    * Drops the blocks that an endpoint has not used since a turn, the least recently used one first.
    * @param turn the last one whose blocks are dropped
-   * @param most blocks, from 0 up
+   * @param most blocks, from 0 up; a placement of a peer is dropped as a whole
    * @returns the number of dropped blocks
    */
   dropOlder(slot: number, turn: number, most: number): number {
     const list = this.#lists[slot];
     if (list === undefined) return 0;
-    let dropped = 0;
-    for (; dropped < most && list.size > 0 && isNotAfter(list.oldestTurn, turn); dropped++) this.#evict(list, slot);
-    if (dropped > 0) list.trim();
-    return dropped;
+    const before = this.blocksOf(slot);
+    const dropped = (): number => before - this.blocksOf(slot);
+    while (dropped() < most && list.length > 0 && isNotAfter(list.oldestTurn, turn)) this.#evict(list, slot);
+    if (dropped() > 0) list.trim();
+    return dropped();
   }
 
   /** Drops all blocks of the endpoint of `slot`. */
   remove(slot: number): void {
     const list = this.#lists[slot];
     if (list === undefined) return;
-    while (list.size > 0) this.#evict(list, slot);
+    while (list.length > 0) this.#evict(list, slot);
+    this.#peers?.remove(slot);
     this.#lists[slot] = undefined;
     this.#endpoints--;
   }
@@ -210,31 +246,38 @@ export class PrefixIndex {
     count: number,
     words: number,
   ): void {
-    if (from === end) return;
     const { low, high } = hashes;
-    let table = this.#tables[high[from]! >>> (32 - SHARD_BITS)]!;
-    let entry = table.find(low[from]!, high[from]!);
-    if (entry < 0) return;
     const alive = this.#alive;
     const gone = this.#gone;
-    const found = this.#found;
     alive.fill(0, 0, words);
     for (let i = 0; i < count; i++) {
       const slot = endpoints[i]!.slot;
       alive[slot >>> 5]! |= 1 << (slot & 31);
     }
     let at = from;
-    for (;;) {
-      found[at] = entry;
-      const change = table.narrow(entry, alive, gone, words);
+    for (; at < end; at++) {
+      const change = this.#narrow(low[at]!, high[at]!, at, words);
       if ((change & 2) !== 0 && at > from) this.#credit(gone, words, at - from);
       if ((change & 1) === 0) return;
-      if (++at === end) break;
-      table = this.#tables[high[at]! >>> (32 - SHARD_BITS)]!;
-      entry = table.find(low[at]!, high[at]!);
-      if (entry < 0) break;
     }
     this.#credit(alive, words, at - from);
+  }
+
+  /** Splits `#alive` as `HolderTable.narrow` does, by the block at a place. @returns the same bits */
+  #narrow(low: number, high: number, at: number, words: number): number {
+    const alive = this.#alive;
+    const gone = this.#gone;
+    const table = this.#tables[high >>> (32 - SHARD_BITS)]!;
+    const entry = table.find(low, high);
+    let change = 2;
+    if (entry >= 0) {
+      this.#found[at] = entry;
+      change = table.narrow(entry, alive, gone, words);
+    } else {
+      for (let word = 0; word < words; word++) gone[word] = alive[word]!;
+      alive.fill(0, 0, words);
+    }
+    return (change & 2) !== 0 && this.#peers?.keep(low, high, gone, alive, words) === true ? 3 : change;
   }
 
   /** Adds `blocks` to every slot of the set. */
@@ -267,13 +310,25 @@ export class PrefixIndex {
   }
 
   #shrink(list: EntryLru, slot: number, blocks: number, tokens: number): void {
-    if (!isOver(list, blocks, tokens)) return;
-    while (isOver(list, blocks, tokens)) this.#evict(list, slot);
+    if (!this.#isOver(list, slot, blocks, tokens)) return;
+    while (this.#isOver(list, slot, blocks, tokens)) this.#evict(list, slot);
     list.trim();
+  }
+
+  /** Whether an endpoint is over its capacity. One block always stays, with any number of tokens. */
+  #isOver(list: EntryLru, slot: number, blocks: number, tokens: number): boolean {
+    const peers = this.#peers;
+    if (peers === undefined) return list.size > blocks || (list.weight > tokens && list.size > 1);
+    const size = list.size + peers.blocksOf(slot);
+    return list.length > 0 && (size > blocks || (list.weight + peers.weightOf(slot) > tokens && size > 1));
   }
 
   #evict(list: EntryLru, slot: number): void {
     const entry = list.evict();
+    if (entry === MARK) {
+      this.#peers!.forget(slot);
+      return;
+    }
     this.#tables[entry & (SHARDS - 1)]!.release(entry >>> SHARD_BITS, slot);
     this.#size--;
   }
@@ -287,9 +342,4 @@ export class PrefixIndex {
     this.#alive = new Uint32Array(slots / 32);
     this.#gone = new Uint32Array(slots / 32);
   }
-}
-
-/** Whether the list is over its capacity. One block always stays, with any number of tokens. */
-function isOver(list: EntryLru, blocks: number, tokens: number): boolean {
-  return list.size > blocks || (list.weight > tokens && list.size > 1);
 }

@@ -79,7 +79,7 @@ class ThreadedTokenizers implements Tokenizers {
   /** Finds the files of a model. Volumes can be slow or hang, so the bodies that wait are bounded. */
   async #search(model: string, bytes: number, signal: AbortSignal): Promise<string | undefined> {
     if (this.#searchingBytes + bytes > MAX_WAITING_BYTES)
-      throw new SluiceError("TOKENIZER_FILE", "the folders of tokenizers are being searched, and many prompts wait");
+      throw new SluiceError("TOKENIZER_FILE", "Sluice still searches the folders of tokenizers, and many prompts wait");
     this.#searchingBytes += bytes;
     try {
       return await this.#paths.of(model, signal);
@@ -93,7 +93,7 @@ class ThreadedTokenizers implements Tokenizers {
     const path = this.#modelName === undefined ? undefined : await this.#paths.of(this.#modelName);
     if (path !== undefined) await this.#pool.load(path);
     else if (this.#modelName !== undefined)
-      log.warn({ model: this.#modelName }, "there is no tokenizer for this model; decisions are made without tokens");
+      log.warn({ model: this.#modelName }, "there is no tokenizer for this model; Sluice decides without tokens");
     this.#ready = true;
   }
 }

@@ -72,7 +72,7 @@ export class WorkerModels {
 }
 
 const NO_PLACE =
-  "the tokens of its images, videos or sounds are not known: config.json must lie beside tokenizer.json and name them, as in image_token_id";
+  "the tokens of its images, videos or sounds are unknown: put config.json, with keys such as image_token_id, beside tokenizer.json";
 
 /** Puts the own tokens of each image in the place of those that are the same for all images. */
 function addWithMedia(

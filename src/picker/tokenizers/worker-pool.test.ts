@@ -99,7 +99,7 @@ describe("worker threads that tokenize", () => {
     const pool = poolOf();
     const broken = writeModel(join(folder, "broken"), { tokenizer: "{" });
     await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toMatchObject({ code: "TOKENIZER_FILE" });
-    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/left alone: .*is not JSON/);
+    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/out of use for a minute: .*is not JSON/);
     const path = writeModel(join(folder, "fine"));
     await expect(pool.tokens("m", jobOf(path, { secret: 1 }), never)).rejects.toThrow(
       /^no tokens for a request to m: the prompt is/,
@@ -145,7 +145,9 @@ describe("worker threads that tokenize", () => {
     };
     await cost();
     await cost();
-    await expect(pool.tokens("bad", jobOf("dies", "x"), never)).rejects.toThrow(/left alone: it made a worker end/);
+    await expect(pool.tokens("bad", jobOf("dies", "x"), never)).rejects.toThrow(
+      /out of use for a minute: it made a worker end/,
+    );
     expect(pool.state()).toMatchObject({ replaced: 2, resting: [{ path: "dies" }] });
     await clock.advanceAsync(60_000);
     await cost();

@@ -84,7 +84,9 @@ export class WorkerPool {
     const { path } = job;
     const state = this.#paths.get(path);
     if (state !== undefined && state.restsUntil > this.#clock.now())
-      return Promise.reject(new SluiceError("TOKENIZER_FILE", `the tokenizer of ${model} is left alone: ${state.why}`));
+      return Promise.reject(
+        new SluiceError("TOKENIZER_FILE", `the tokenizer of ${model} is out of use for a minute: ${state.why}`),
+      );
     return new Promise((resolve, reject) => {
       const bytes = job.body.length;
       const waiting: Waiting = {

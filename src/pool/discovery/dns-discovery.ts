@@ -95,7 +95,7 @@ export class DnsDiscovery implements RunningDiscovery {
       await this.#look();
       if (!this.#closed) this.#fill();
     } catch (error) {
-      this.#options.log.error({ problem: messageOf(error) }, "the endpoints stay: a question to DNS failed");
+      this.#options.log.error({ problem: messageOf(error) }, "the endpoints stay: a DNS request failed");
     }
     this.#again();
   }

@@ -63,7 +63,7 @@ async function ask<T>(question: Promise<readonly T[]>): Promise<Answer<T> & { re
     return { problem: PROBLEMS["ENODATA"]!, isEmpty: true };
   } catch (error) {
     const code = String((error as NodeJS.ErrnoException).code);
-    return { problem: PROBLEMS[code] ?? `the question failed (${code})`, isEmpty: EMPTY.has(code) };
+    return { problem: PROBLEMS[code] ?? `the DNS request failed (${code})`, isEmpty: EMPTY.has(code) };
   }
 }
 

@@ -42,7 +42,7 @@ export const dnsSettings = z.strictObject({
   names: z.array(nameSettings).min(1).max(MAX_NAMES),
   interval: duration({ min: LEAST_INTERVAL })
     .prefault("30s")
-    .describe("The time between two questions about a name. The TTL of the records does not count."),
+    .describe("The time between two requests for a name. The TTL of the records does not count."),
   servers: z
     .array(
       z

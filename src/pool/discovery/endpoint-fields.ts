@@ -17,7 +17,7 @@ export const modelsField = z
   })
   .transform(statedModels)
   .optional()
-  .describe('The models of the endpoints; ["*"] = every name. Absent = the servers are asked.');
+  .describe('The models of the endpoints; ["*"] = every name. Absent = the gateway asks the servers.');
 
 /**
  * Adds a violation where a mapping does not have exactly one of some keys.

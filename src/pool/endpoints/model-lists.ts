@@ -9,7 +9,7 @@ import type { SideReader } from "./side-pages.ts";
 /** scheduling 1.8 */
 export const modelsDataSource = defineDataSource({
   type: "models-data-source",
-  describe: "Fetches the lists of models of the endpoints. The files it names are read at start.",
+  describe: "Fetches the lists of models of the endpoints. Sluice reads the files that it names at the start.",
   payload: "models",
   parameters: z
     .strictObject({
@@ -28,7 +28,7 @@ export const modelsDataSource = defineDataSource({
 export const modelsDataExtractor = defineExtractor({
   type: "models-data-extractor",
   describe:
-    "Keeps the models that an endpoint lists, for `/debug/endpoints` and for plugins of your own. Requests are not routed by it.",
+    "Keeps the models that an endpoint lists, for `/debug/endpoints` and for plugins of your own. It does not change the routing.",
   payload: "models",
   create: () => ({ reads: "models" }),
 });

@@ -7,7 +7,7 @@ import { defineDataSource } from "../../base/plugin/define.ts";
  */
 export const endpointNotificationSource = defineDataSource({
   type: "endpoint-notification-source",
-  describe: "Tells plugins of endpoints that come and go: the producers and topology-extractor, listed or not.",
+  describe: "Notifies plugins of new and removed endpoints: the producers and topology-extractor, listed or not.",
   payload: "endpoints",
   create: () => ({ notifies: "endpoints" }),
 });
@@ -15,12 +15,12 @@ export const endpointNotificationSource = defineDataSource({
 /** scheduling 1.8. Of all kinds of objects, plugins here learn from pods alone. */
 export const k8sNotificationSource = defineDataSource({
   type: "k8s-notification-source",
-  describe: "Tells topology-extractor of changed pods, listed or not.",
+  describe: "Notifies topology-extractor of changed pods, listed or not.",
   payload: "pods",
   parameters: z.strictObject({
     group: z
       .literal("", {
-        error: "names a group that Sluice does not watch for plugins; only pods are watched: leave group empty",
+        error: "names a group that Sluice does not watch: it watches only pods; leave group empty",
       })
       .default("")
       .describe("API group; only the empty one, that of pods."),
@@ -28,7 +28,7 @@ export const k8sNotificationSource = defineDataSource({
       .literal("v1", { error: "names a version that Sluice does not watch for plugins; write v1" })
       .describe("API version; only `v1`."),
     kind: z
-      .literal("Pod", { error: "names a kind that Sluice does not watch for plugins; only Pod is watched" })
+      .literal("Pod", { error: "names a kind that Sluice does not watch; write Pod" })
       .describe("Kind of the objects; only `Pod`."),
   }),
   create: () => ({ notifies: "pods" }),

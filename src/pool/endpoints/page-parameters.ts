@@ -45,9 +45,9 @@ export function interval() {
 /** The files of TLS. `checkPair` checks them. */
 export const TLS_FILES = {
   caCertPath: file("caCertPath").describe(
-    "PEM file with the authorities that servers' certificates are checked against; empty = the system's.",
+    "PEM file with the authorities of the servers' certificates; empty = the system's.",
   ),
-  clientCertPath: file("clientCertPath").describe("PEM file with the certificate that is shown to servers."),
+  clientCertPath: file("clientCertPath").describe("PEM file with the client certificate for servers."),
   clientKeyPath: file("clientKeyPath").describe("PEM file with the private key of that certificate."),
 } as const;
 

@@ -107,7 +107,7 @@ type Cluster = Found<z.output<typeof CLUSTER>>;
 type User = Found<z.output<typeof USER>>;
 
 async function credentialsOf(cluster: Cluster, user: User | undefined, clock: Clock): Promise<Credentials> {
-  if (cluster.value["proxy-url"]) throw unsupported(cluster, "proxy-url", "connections through a proxy are not made");
+  if (cluster.value["proxy-url"]) throw unsupported(cluster, "proxy-url", "Sluice does not connect through a proxy");
   const trust = {
     ca: await pem(cluster, "certificate-authority"),
     insecureSkipVerify: cluster.value["insecure-skip-tls-verify"] ?? false,

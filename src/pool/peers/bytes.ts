@@ -52,6 +52,15 @@ export class ByteWriter {
     this.#length = this.#bytes.writeFloatLE(value, this.#length);
   }
 
+  /** Pairs of numbers of 32 bits. */
+  pairs(low: Int32Array, high: Int32Array, from: number, count: number): void {
+    this.#reserve(8 * count);
+    for (let i = from; i < from + count; i++) {
+      this.#length = this.#bytes.writeInt32LE(low[i]!, this.#length);
+      this.#length = this.#bytes.writeInt32LE(high[i]!, this.#length);
+    }
+  }
+
   /** The length in bytes, then the text as UTF-8. */
   text(value: string): void {
     const length = Buffer.byteLength(value);
@@ -81,10 +90,12 @@ export class ByteWriter {
 export class ByteReader {
   failed = false;
   readonly #bytes: Buffer;
+  readonly #view: DataView;
   #at = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   /** Whether all bytes have been read. */
@@ -117,15 +128,25 @@ export class ByteReader {
 
   word(): number {
     if (!this.#has(4)) return 0;
-    const value = this.#bytes.readInt32LE(this.#at);
+    const value = this.#view.getInt32(this.#at, true);
     this.#at += 4;
     return value;
+  }
+
+  /** Pairs of numbers of 32 bits, into arrays with room for them. @param from the place of the first pair in the arrays */
+  pairs(low: Int32Array, high: Int32Array, from: number, count: number): void {
+    if (!this.#has(8 * count)) return;
+    for (let i = from; i < from + count; i++) {
+      low[i] = this.#view.getInt32(this.#at, true);
+      high[i] = this.#view.getInt32(this.#at + 4, true);
+      this.#at += 8;
+    }
   }
 
   /** A finite number from `least` to `most`. */
   float(least: number, most: number): number {
     if (!this.#has(4)) return 0;
-    const value = this.#bytes.readFloatLE(this.#at);
+    const value = this.#view.getFloat32(this.#at, true);
     this.#at += 4;
     return value >= least && value <= most ? value : this.#fail();
   }

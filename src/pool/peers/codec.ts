@@ -122,9 +122,9 @@ export class PlacedWriter {
   /**
    * Adds one decision; call it only while there is room.
    * @param sender of the message; the first decision of a message counts
-   * @param count blocks of `low` and `high` that count, in the order of the prompt; those above `MAX_BLOCKS` are left out
+   * @param count blocks of `low` and `high` that count from `from` on, in the order of the prompt; those above `MAX_BLOCKS` are left out
    */
-  add(sender: Sender, { key, space, blockTokens, count, low, high }: Placement): void {
+  add(sender: Sender, { key, space, blockTokens, from, count, low, high }: Placement): void {
     const writer = this.#writer;
     if (writer.length === 0) writeHead(writer, this.#cluster, KIND.placed, sender);
     writer.text(key);
@@ -132,10 +132,7 @@ export class PlacedWriter {
     writer.float(Math.min(MOST_BLOCK_TOKENS, Math.max(LEAST_BLOCK_TOKENS, blockTokens)));
     const blocks = Math.min(MAX_BLOCKS, count);
     writer.varint(blocks);
-    for (let i = 0; i < blocks; i++) {
-      writer.word(low[i]!);
-      writer.word(high[i]!);
-    }
+    writer.pairs(low, high, from, blocks);
   }
 
   /** Returns the message, and starts the next one. */
@@ -186,29 +183,41 @@ function readFacts(reader: ByteReader): PeerFacts {
   return { down, bytesPerToken, capacities };
 }
 
-/** Reads a message of the log. @returns why it is refused, where it is */
-export function decodePlaced(cluster: ClusterMark, bytes: Uint8Array): PlacedMessage | PeerRefusal {
+/**
+ * Reads a message of the log.
+ * @param refuses why nobody wants to know more of a message than its sender; undefined = it is wanted
+ * @returns why it is refused, where it is
+ */
+export function decodePlaced(
+  cluster: ClusterMark,
+  bytes: Uint8Array,
+  refuses?: (sender: Sender) => PeerRefusal | undefined,
+): PlacedMessage | PeerRefusal {
   if (bytes.length > MAX_PLACED_BYTES) return "garbage";
   const reader = new ByteReader(bytes);
   const head = readHead(reader, cluster, KIND.placed);
   if (typeof head === "string") return head;
+  const refusal = refuses?.(head);
+  if (refusal !== undefined) return refusal;
+  // One pair of arrays for all blocks: to make two for each decision takes longer than to read them.
+  const low = new Int32Array(reader.left >>> 3);
+  const high = new Int32Array(low.length);
   const placements: Placement[] = [];
-  while (!reader.failed && !reader.ended) placements.push(readPlacement(reader));
+  for (let from = 0; !reader.failed && !reader.ended; ) {
+    const placement = readPlacement(reader, low, high, from);
+    placements.push(placement);
+    from += placement.count;
+  }
   return reader.failed || placements.length === 0 ? "garbage" : { ...head, placements };
 }
 
-function readPlacement(reader: ByteReader): Placement {
+function readPlacement(reader: ByteReader, low: Int32Array, high: Int32Array, from: number): Placement {
   const key = keyOf(reader);
   const space = reader.word();
   const blockTokens = reader.float(LEAST_BLOCK_TOKENS, MOST_BLOCK_TOKENS);
   const count = countOf(reader, MAX_BLOCKS, 8);
-  const low = new Int32Array(count);
-  const high = new Int32Array(count);
-  for (let i = 0; i < count; i++) {
-    low[i] = reader.word();
-    high[i] = reader.word();
-  }
-  return { key, space, blockTokens, count, low, high };
+  reader.pairs(low, high, from, count);
+  return { key, space, blockTokens, from, count, low, high };
 }
 
 function readHead(reader: ByteReader, cluster: ClusterMark, kind: number): Sender | PeerRefusal {

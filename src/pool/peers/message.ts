@@ -69,8 +69,9 @@ export interface Placement {
   readonly space: number;
   /** Tokens of a block, above 0. */
   readonly blockTokens: number;
+  /** The halves of the block hashes, `count` of each beginning at `from`, in the order of the prompt. A message has arrays for all. */
+  readonly from: number;
   readonly count: number;
-  /** The halves of the block hashes, `count` of each, in the order of the prompt. */
   readonly low: Int32Array;
   readonly high: Int32Array;
 }
@@ -81,7 +82,8 @@ export interface PlacedMessage extends Sender {
 
 /**
  * Why a message is not used. `garbage`: not of this format. `version`: of another release. `cluster`: of a picker for another
- * pool. `own`: sent by this replica itself. `old`: an older epoch or sequence. `crowded`: there are too many replicas.
+ * pool. `own`: sent by this replica itself. `old`: an older epoch or sequence. `crowded`: there are too many replicas. `excess`: peers
+ * place more blocks than a replica takes in.
  */
-export const REFUSALS = ["garbage", "version", "cluster", "own", "old", "crowded"] as const;
+export const REFUSALS = ["garbage", "version", "cluster", "own", "old", "crowded", "excess"] as const;
 export type PeerRefusal = (typeof REFUSALS)[number];

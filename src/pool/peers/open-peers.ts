@@ -1,8 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import { redisConnection } from "../../base/redis/tls-files.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { PeerIdentity } from "./peers.ts";
-import { type PeersSettings, peersConnection } from "./peers-settings.ts";
+import type { PeersSettings } from "./peers-settings.ts";
 import type { RedisPeerTransport } from "./redis-transport.ts";
 
 /** The way to the other replicas: for the core, and for views of the store. */
@@ -24,7 +25,7 @@ interface Parts {
  */
 export async function openPeers(settings: PeersSettings, cluster: string, parts: Parts): Promise<OpenPeers> {
   const { name, secret } = settings;
-  const redis = peersConnection(settings);
+  const redis = redisConnection(settings.url, settings.files);
   // The client of Redis is loaded on use: a process without peers needs none of it.
   const { RedisPeerTransport } = await import("./redis-transport.ts");
   return {

@@ -27,8 +27,8 @@ export class PeerTable {
   readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG, tokens: 0, squares: 0, recent: 0, sentAt: 0 };
   readonly #self: string;
   readonly #onChange: LoadChanged;
-  /** The replicas among which the endpoints are dealt out, as one text. */
-  #dealtTo = "";
+  /** The ids of the peers with traffic. The endpoints are dealt out among them and this replica. */
+  readonly #busy = new Set<string>();
   readonly #replicas = new Map<string, Replica>();
   readonly #loads = new Map<string, SharedLoad>();
   #round = 0;
@@ -78,7 +78,7 @@ export class PeerTable {
 
   /**
    * Takes the load of a replica. Silent replicas must have been dropped before (`expire`).
-   * @param now monotonic milliseconds
+   * @param now monotonic milliseconds at which the message was sent, as far as that is known
    * @returns why the message does not count, where it does not
    */
   hear(message: LoadMessage, now: number): PeerRefusal | undefined {
@@ -94,8 +94,9 @@ export class PeerTable {
     replica.messages++;
     if (loads.length > 0) replica.busyAt = now;
     this.#round++;
-    for (const { key, requests, tokens } of loads) this.#set(replica, key, requests, tokens);
-    this.#clear(replica);
+    let named = 0;
+    for (const { key, requests, tokens } of loads) if (this.#set(replica, key, requests, tokens)) named++;
+    if (named < replica.loads.size) this.#clear(replica);
     this.#countBusy(now);
     return undefined;
   }
@@ -124,14 +125,16 @@ export class PeerTable {
   }
 
   #countBusy(now: number): void {
-    const busy: string[] = [];
-    for (const { id, state, busyAt } of this.#replicas.values())
-      if (state === "live" && now - busyAt <= QUIET) busy.push(id);
-    this.pace.busy = busy.length;
-    busy.push(this.#self);
-    const dealtTo = busy.sort().join(" ");
-    if (dealtTo === this.#dealtTo) return;
-    this.#dealtTo = dealtTo;
+    let changed = false;
+    for (const replica of this.#replicas.values()) {
+      const isBusy = replica.state === "live" && now - replica.busyAt <= QUIET;
+      if (isBusy === this.#busy.has(replica.id)) continue;
+      changed = true;
+      if (isBusy) this.#busy.add(replica.id);
+      else this.#busy.delete(replica.id);
+    }
+    if (!changed) return;
+    this.pace.busy = this.#busy.size;
     this.dealOut();
   }
 
@@ -140,7 +143,7 @@ export class PeerTable {
    * same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
    */
   dealOut(): void {
-    const ids = this.#dealtTo.split(" ");
+    const ids = [...this.#busy, this.#self].sort();
     const place = ids.indexOf(this.#self);
     const pool = [...this.#loads.values()].filter(({ endpoints }) => endpoints.size > 0);
     pool.sort((a, b) => (a.key < b.key ? -1 : 1));
@@ -160,13 +163,14 @@ export class PeerTable {
     return replica;
   }
 
-  #set(replica: Replica, key: string, requests: number, tokens: number): void {
+  /** @returns whether it is the first load of this message at the address */
+  #set(replica: Replica, key: string, requests: number, tokens: number): boolean {
     let held = replica.loads.get(key);
     if (held === undefined) {
       const shared = this.#loads.get(key) ?? (this.#loads.size < MAX_ADDRESSES ? this.#open(key) : undefined);
       if (shared === undefined) {
         this.#ignored++;
-        return;
+        return false;
       }
       held = { shared, requests: 0, tokens: 0, round: 0 };
       replica.loads.set(key, held);
@@ -180,6 +184,7 @@ export class PeerTable {
     held.requests += more;
     held.tokens += moreTokens;
     this.#shift(held.shared, more, moreTokens);
+    return !again;
   }
 
   /** Takes away the loads that the last message did not name. */

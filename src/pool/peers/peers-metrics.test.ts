@@ -64,6 +64,18 @@ it("shows the replicas, the store and the way to it on the page of metrics", () 
   stop();
 });
 
+it("lists at most 64 replicas with at most 100 endpoints each (bound)", () => {
+  const { clock, peers } = known();
+  const loads = Array.from({ length: 300 }, (_, i) => ({ key: `10.0.1.${i}:8000`, requests: 1, tokens: 10 }));
+  for (let n = 0; n < 80; n++) peers.table.hear({ ...load(`r${n}`, 1), loads }, clock.now());
+  const view = peersView(peers, STORE, clock);
+  expect(view.replicas).toHaveLength(64);
+  const last = view.replicas.at(-1)!;
+  expect(last).toMatchObject({ requests: 300, tokens: 3000, endpointCount: 300 });
+  expect(last.endpoints).toHaveLength(100);
+  expect(JSON.stringify(view).length).toBeLessThan(1 << 20);
+});
+
 it("lists the replicas with their ages and loads, and the store with its reason", () => {
   const { clock, peers } = known();
   expect(peersView(peers, STORE, clock)).toEqual({
@@ -87,10 +99,11 @@ it("lists the replicas with their ages and loads, and the store with its reason"
         ],
       },
     ],
+    ignoredLoads: 0,
     sent: { loads: 7, placed: 5, bytes: 900 },
     received: { loads: 21, placed: 15, decisions: 11, blocks: 40 },
     waiting: 4,
     dropped: 3,
-    refused: { garbage: 0, version: 0, cluster: 2, own: 9, old: 0, crowded: 0, damaged: 1 },
+    refused: { garbage: 0, version: 0, cluster: 2, own: 9, old: 0, crowded: 0, excess: 0, damaged: 1 },
   });
 });

@@ -1,10 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { realClock } from "../../base/clock/real.ts";
-import { selfSignedPair } from "../../base/grpc/self-signed.ts";
-import { type PeersGiven, peersConnection, peersSettings } from "./peers-settings.ts";
+import { describe, expect, it } from "vitest";
+import { type PeersGiven, peersSettings } from "./peers-settings.ts";
 
 const SECRET = { SLUICE_PEERS_SECRET: "0123456789abcdef" };
 
@@ -43,37 +38,5 @@ describe("peersSettings", () => {
       expect.objectContaining({ code, message: expect.stringMatching(message) }),
     );
     expect(() => peersSettings(given, { ...env })).not.toThrow(/hush/);
-  });
-});
-
-describe("peersConnection", () => {
-  let folder: string;
-
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), "sluice-peers-"));
-  });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-  const file = (name: string, text: string): string => {
-    const path = join(folder, name);
-    writeFileSync(path, text);
-    return path;
-  };
-
-  it("reads the files of certificates, and says which one cannot be used", async () => {
-    const { cert, key } = await selfSignedPair(realClock);
-    const files = { ca: file("ca.pem", cert), certificate: file("cert.pem", cert), key: file("key.pem", key) };
-    const given = { redis: "rediss://store", ...files };
-    expect(peersConnection(peersSettings(given, {})!)).toEqual({
-      url: "rediss://store",
-      tls: { ca: cert, cert, key },
-      enableTracing: false,
-    });
-    expect(peersConnection(peersSettings({ redis: "rediss://store" }, {})!).tls).toEqual({});
-    const missing = peersSettings({ ...given, ca: join(folder, "none.pem") }, {})!;
-    expect(() => peersConnection(missing)).toThrow(expect.objectContaining({ code: "TLS_FILE_UNREADABLE" }));
-    const other = await selfSignedPair(realClock);
-    const wrong = peersSettings({ ...given, key: file("other.pem", other.key) }, {})!;
-    expect(() => peersConnection(wrong)).toThrow(expect.objectContaining({ code: "TLS_PAIR_MISMATCH" }));
   });
 });

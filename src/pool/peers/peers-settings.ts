@@ -1,17 +1,13 @@
-import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { parseRedisUrl, type RedisConnection } from "../../base/redis/address.ts";
+import { parseRedisUrl } from "../../base/redis/address.ts";
+import { checkTlsFiles, givenTlsFile, type RedisTlsFiles } from "../../base/redis/tls-files.ts";
 
 /** What the flags or a gateway.yaml say about replicas that share. */
-export interface PeersGiven {
+export interface PeersGiven extends RedisTlsFiles {
   /** URL of a Redis or Valkey; undefined = this process shares nothing. */
   readonly redis?: string | undefined;
   /** Replicas of one name share. */
   readonly name?: string | undefined;
-  /** Files in PEM format, for `rediss://`. */
-  readonly ca?: string | undefined;
-  readonly certificate?: string | undefined;
-  readonly key?: string | undefined;
 }
 
 /** With whom this process shares what it knows, and through which store. */
@@ -20,7 +16,7 @@ export interface PeersSettings {
   readonly name: string;
   /** Salts the hashes of blocks; "" = none. */
   readonly secret: string;
-  readonly files: Pick<PeersGiven, "ca" | "certificate" | "key">;
+  readonly files: RedisTlsFiles;
 }
 
 /** The name of replicas that are given none. */
@@ -49,8 +45,7 @@ export function peersSettings(
   const url = redis || env[PEERS_VARIABLE] || undefined;
   const secret = env[PEERS_SECRET_VARIABLE] ?? "";
   if (url === undefined) {
-    const others = { "peers.name (--peers-name)": name, ...tlsNames(given) };
-    const alone = Object.entries(others).find(([, value]) => value !== undefined)?.[0];
+    const alone = name === undefined ? givenTlsFile("peers", given) : "peers.name (--peers-name)";
     if (alone === undefined) return undefined;
     throw new SluiceError("FLAG_CONFLICT", `${alone} needs peers.redis (--peers URL), the store of the replicas`);
   }
@@ -62,14 +57,7 @@ export function peersSettings(
     );
   if (secret !== "" && secret.length < LEAST_SECRET)
     throw new SluiceError("FLAG_VALUE", `${PEERS_SECRET_VARIABLE} must have at least ${LEAST_SECRET} characters`);
-  const files = Object.entries(tlsNames(given)).find(([, value]) => value !== undefined)?.[0];
-  if (files !== undefined && !address.tls)
-    throw new SluiceError("FLAG_CONFLICT", `${files} needs a URL that begins with rediss://, which means TLS`);
-  if ((certificate === undefined) !== (key === undefined))
-    throw new SluiceError(
-      "FLAG_CONFLICT",
-      "peers.certificate (--peers-cert) and peers.key (--peers-key) belong together",
-    );
+  checkTlsFiles("peers", given, address.tls);
   return { url, name: name ?? fallback, secret, files: { ca, certificate, key } };
 }
 
@@ -83,22 +71,4 @@ export function checkPeersUrl(url: string): ReturnType<typeof parseRedisUrl> {
       `the URL of the store of replicas has the option ${JSON.stringify(odd)}, which has no effect`,
     );
   return address;
-}
-
-/** Reads the files of certificates. @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID, TLS_PAIR_MISMATCH */
-export function peersConnection({ url, files }: PeersSettings): RedisConnection {
-  const { ca, certificate, key } = files;
-  const tls = {
-    ...(ca === undefined ? {} : { ca: loadCertificates(ca) }),
-    ...(certificate === undefined || key === undefined ? {} : loadTlsFiles(certificate, key)),
-  };
-  return { url, tls, enableTracing: false };
-}
-
-function tlsNames({ ca, certificate, key }: PeersGiven): Readonly<Record<string, string | undefined>> {
-  return {
-    "peers.ca (--peers-ca)": ca,
-    "peers.certificate (--peers-cert)": certificate,
-    "peers.key (--peers-key)": key,
-  };
 }

@@ -38,6 +38,8 @@ export interface PeersView {
     readonly answerMs: number | null;
   };
   readonly replicas: readonly ReplicaView[];
+  /** Loads of replicas that were left out, because all together name too many endpoints. */
+  readonly ignoredLoads: number;
   readonly sent: { readonly loads: number; readonly placed: number; readonly bytes: number };
   readonly received: {
     readonly loads: number;
@@ -80,6 +82,7 @@ export function peersView(peers: Peers, store: StoreView, clock: Clock): PeersVi
       answerMs: store.answerMs ?? null,
     },
     replicas,
+    ignoredLoads: peers.table.ignored,
     sent: { loads: store.loads, placed: store.placed, bytes: store.bytes },
     received: {
       loads: store.loadsRead,

@@ -65,6 +65,26 @@ describe("the load of peers", () => {
     expect(c.peers.table.live).toBe(0);
   });
 
+  it("of a process that died before this one joined is gone 3 s after its last message, also beside one that lives", () => {
+    const { clock, store, replicas } = setUp();
+    const [a, b] = replicas;
+    a.send(0);
+    b.send(1);
+    clock.advance(20);
+    const [dead, living] = store.loads.slice(-2);
+    store.kill(a.peers);
+    const late = new TestReplica(store, clock, { seed: 9 });
+    late.peers.start();
+    late.peers.load(living!);
+    clock.advance(100);
+    late.peers.load(dead!, 2500);
+    expect(late.seen()).toEqual([1, 1, 0]);
+    clock.advance(499);
+    expect(late.seen()).toEqual([1, 1, 0]);
+    clock.advance(2);
+    expect(late.seen()).toEqual([0, 1, 0]);
+  });
+
   it("counts as unscraped where it rises, until a scrape has seen it", () => {
     const { clock, replicas } = setUp();
     const [a, b] = replicas;
@@ -349,12 +369,13 @@ describe("what decisions placed", () => {
   const blocks = (...low: number[]): SharedBlocks => ({
     low: Int32Array.from(low),
     high: Int32Array.from(low, (x) => -x),
-    ...{ count: low.length, blockTokens: 64 },
+    ...{ from: 0, count: low.length, blockTokens: 64 },
   });
   const heard = (one: TestReplica, space = "p"): string[] => {
     const list: string[] = [];
-    one.peers.prefixes.open(space, ({ id }, { low, high, count, blockTokens }) => {
-      list.push(`${id} ${[...low].slice(0, count)} ${[...high].slice(0, count)} ${blockTokens}`);
+    one.peers.prefixes.open(space, ({ id }, { low, high, from, count, blockTokens }) => {
+      const own = (words: Int32Array) => [...words].slice(from, from + count);
+      list.push(`${id} ${own(low)} ${own(high)} ${blockTokens}`);
     });
     return list;
   };

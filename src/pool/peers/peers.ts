@@ -66,6 +66,8 @@ const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
     "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
   cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
   crowded: "there are too many replicas: the messages of some are left out",
+  excess:
+    "the other replicas place more blocks than this one takes in, so it does not know where some prompts are: split the pool",
 };
 
 /**
@@ -101,12 +103,12 @@ export class Peers implements PeerReceiver {
     this.#cluster = clusterMark(identity.cluster, identity.secret);
     this.table = new PeerTable(this.self.id, (shared, requests, tokens) => this.#loadChanged(shared, requests, tokens));
     this.placedLog = new PlacedLog({
-      ...{ clock, registry, cluster: this.#cluster, self: this.self },
+      ...{ clock, random, registry, cluster: this.#cluster, self: this.self },
       hashKeys: hashKeys(identity.cluster, identity.secret),
       append: (message) => transport.appendPlaced(message),
     });
     this.#facts = new LearntFacts({ clock, registry, bytesPerToken });
-    this.#publisher = new Publisher(clock, (isHeartbeat) => this.#publish(isHeartbeat));
+    this.#publisher = new Publisher(clock, (reason) => this.#publish(reason === "heartbeat"));
     registry.inFlight.share(() => this.#publisher.changed());
     for (const endpoint of registry.list()) this.#added(endpoint);
     this.table.dealOut();
@@ -147,13 +149,13 @@ export class Peers implements PeerReceiver {
     await this.#parts.transport.close();
   }
 
-  load(message: Uint8Array): void {
-    const refusal = this.#hear(message);
+  load(message: Uint8Array, ageMs = 0): void {
+    const refusal = this.#hear(message, ageMs);
     if (refusal !== undefined) this.#refuse(refusal);
   }
 
   placed(message: Uint8Array): void {
-    const refusal = this.placedLog.hear(message);
+    const refusal = this.placedLog.hear(message, this.state === "in-step");
     if (refusal !== undefined) this.#refuse(refusal);
   }
 
@@ -169,20 +171,21 @@ export class Peers implements PeerReceiver {
     this.#move("read");
   }
 
-  #hear(message: Uint8Array): PeerRefusal | undefined {
+  #hear(message: Uint8Array, ageMs: number): PeerRefusal | undefined {
     const read = decodeLoad(this.#cluster, message);
     if (typeof read === "string") return read;
     const now = this.#parts.clock.now();
     if (read.id === this.self.id) {
-      if (read.epoch === this.self.epoch && read.sequence === this.#sequence) this.#came(now - this.#sentAt);
+      if (ageMs === 0 && read.epoch === this.self.epoch && read.sequence === this.#sequence)
+        this.#came(now - this.#sentAt);
       return "own";
     }
     this.#expire();
-    const refusal = this.table.hear(read, now);
+    const refusal = this.table.hear(read, now - ageMs);
     if (refusal !== undefined) return refusal;
     if (read.facts !== undefined) this.#facts.hear(read.facts, now);
     this.#parts.onLoad?.();
-    if (this.#expiry === undefined) this.#armExpiry();
+    if (this.#expiry === undefined || ageMs > 0) this.#armExpiry();
     return undefined;
   }
 
@@ -239,6 +242,8 @@ export class Peers implements PeerReceiver {
   /** A pause of this process must not make its peers look silent: what waits in the sockets is read first. */
   #armExpiry(): void {
     const { clock } = this.#parts;
+    this.#expiry?.cancel();
+    this.#expiry = undefined;
     const at = this.table.nextExpiry;
     if (at === Number.POSITIVE_INFINITY || this.state === "closed") return;
     this.#expiry = expireAfter(

@@ -1,21 +1,27 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PrefixChannel, SharedBlocks, SharedPrefixes } from "../../base/plugin/shared-prefixes.ts";
 import { addressKey } from "../endpoints/address.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
+import { BlockBudget } from "./block-budget.ts";
 import { type ClusterMark, decodePlaced, PlacedWriter } from "./codec.ts";
 import { MAX_BLOCKS, type PeerRefusal, type Placement, type Sender } from "./message.ts";
-import { Publisher } from "./publisher.ts";
+import { CHANGES_ONLY, Publisher } from "./publisher.ts";
 import { UnplacedBlocks } from "./unplaced-blocks.ts";
 
 /** The most senders whose last number is remembered; a log holds messages of replicas that ended long ago, too. */
 const MAX_SENDERS = 256;
 
+/** Of a message, at least: a block has eight, and the rest belongs to its decision. */
+const BYTES_A_BLOCK = 8;
+
 type Receive = (endpoint: Endpoint, blocks: SharedBlocks) => void;
 
 export interface PlacedLogParts {
   readonly clock: Clock;
+  readonly random: Random;
   readonly registry: EndpointRegistry;
   readonly cluster: ClusterMark;
   readonly hashKeys: readonly [number, number];
@@ -25,7 +31,7 @@ export interface PlacedLogParts {
 
 /**
  * What decisions newly placed, sent to the other replicas and received from them. Decisions of 20 ms share a message, so that the
- * store has little work for each of them. A repeated message counts once; one that is lost costs only its blocks.
+ * store has little work for each of them. A repeated message counts once; one that is lost, or is one too many, costs only its blocks.
  *
  * Bounds: one message of 128 KiB is gathered at a time, and `UnplacedBlocks` has its own.
  */
@@ -38,6 +44,7 @@ export class PlacedLog implements SharedPrefixes {
   readonly #publisher: Publisher;
   readonly #channels = new Map<number, Set<Receive>>();
   readonly #unplaced: UnplacedBlocks;
+  readonly #budget: BlockBudget;
   /** The last number of each sender and epoch, the sender heard last at the end. */
   readonly #seen = new Map<string, number>();
   #sequence = 0;
@@ -46,8 +53,9 @@ export class PlacedLog implements SharedPrefixes {
     this.#parts = parts;
     this.hashKeys = parts.hashKeys;
     this.#writer = new PlacedWriter(parts.cluster);
-    this.#publisher = new Publisher(parts.clock, () => this.#flush(), Number.POSITIVE_INFINITY);
+    this.#publisher = new Publisher(parts.clock, () => this.#flush(), CHANGES_ONLY);
     this.#unplaced = new UnplacedBlocks(parts.clock);
+    this.#budget = new BlockBudget(parts.random);
   }
 
   /** Blocks that wait for their endpoint. */
@@ -80,13 +88,19 @@ export class PlacedLog implements SharedPrefixes {
     };
   }
 
-  /** Takes a message of the log. @returns why it does not count, where it does not */
-  hear(message: Uint8Array): PeerRefusal | undefined {
-    const { cluster, self } = this.#parts;
-    const read = decodePlaced(cluster, message);
+  /**
+   * Takes a message of the log.
+   * @param isNew it has just been sent. What a replica reads of the past comes all at once, and the log bounds it
+   * @returns why it does not count, where it does not
+   */
+  hear(message: Uint8Array, isNew: boolean): PeerRefusal | undefined {
+    const { cluster, clock } = this.#parts;
+    const read = decodePlaced(cluster, message, (sender) => {
+      if (sender.id === this.#parts.self.id) return "own";
+      if (!this.#isNews(sender)) return "old";
+      return isNew && !this.#budget.takes(message.length / BYTES_A_BLOCK, clock.now()) ? "excess" : undefined;
+    });
     if (typeof read === "string") return read;
-    if (read.id === self.id) return "own";
-    if (!this.#isNews(read)) return "old";
     for (const placement of read.placements) {
       const endpoint = this.#parts.registry.byHostPort(placement.key);
       if (endpoint === undefined) this.#unplaced.keep(placement);
@@ -108,12 +122,12 @@ export class PlacedLog implements SharedPrefixes {
     for (const receive of receivers) receive(endpoint, placement);
   }
 
-  #gather(space: number, endpoint: Endpoint, { low, high, count, blockTokens }: SharedBlocks): void {
+  #gather(space: number, endpoint: Endpoint, { low, high, from, count, blockTokens }: SharedBlocks): void {
     if (count === 0) return;
     if (!this.#writer.hasRoomFor(count)) this.#flush();
     if (this.#writer.isEmpty) this.#sequence++;
     const sender = { ...this.#parts.self, sequence: this.#sequence };
-    this.#writer.add(sender, { key: addressKey(endpoint), space, blockTokens, count, low, high });
+    this.#writer.add(sender, { key: addressKey(endpoint), space, blockTokens, from, count, low, high });
     this.counts.sentDecisions++;
     this.counts.sentBlocks += Math.min(MAX_BLOCKS, count);
     this.#publisher.changed();

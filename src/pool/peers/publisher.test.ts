@@ -1,16 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { Publisher } from "./publisher.ts";
+import { CHANGES_ONLY, Publisher, type PublisherPauses, type SendReason } from "./publisher.ts";
 
-function setUp(heartbeat?: number): { clock: VirtualClock; publisher: Publisher; sent: [number, boolean][] } {
+function setUp(pauses?: PublisherPauses): {
+  clock: VirtualClock;
+  publisher: Publisher;
+  sent: [number, SendReason][];
+} {
   const clock = new VirtualClock();
-  const sent: [number, boolean][] = [];
-  const send = (isHeartbeat: boolean): unknown => sent.push([clock.now(), isHeartbeat]);
-  return { clock, publisher: new Publisher(clock, send, heartbeat), sent };
+  const sent: [number, SendReason][] = [];
+  const send = (reason: SendReason): unknown => sent.push([clock.now(), reason]);
+  return { clock, publisher: new Publisher(clock, send, pauses), sent };
 }
 
 describe("Publisher", () => {
-  it("sends at once, at most every 20 ms, and after a second without a change", () => {
+  it("sends at once, at most every 20 ms, once more after the last change, and after a second without one", () => {
     const { clock, publisher, sent } = setUp();
     publisher.changed();
     clock.advance(100);
@@ -20,13 +24,14 @@ describe("Publisher", () => {
     for (let i = 0; i < 50; i++) publisher.changed();
     clock.advance(30);
     publisher.changed();
-    clock.advance(2010);
+    clock.advance(2030);
     expect(sent).toEqual([
-      [100, false],
-      [120, false],
-      [140, false],
-      [1140, true],
-      [2140, true],
+      [100, "change"],
+      [120, "change"],
+      [140, "change"],
+      [160, "repeat"],
+      [1160, "heartbeat"],
+      [2160, "heartbeat"],
     ]);
   });
 
@@ -41,8 +46,8 @@ describe("Publisher", () => {
     expect(sent).toHaveLength(51);
   });
 
-  it("without a heartbeat is silent while nothing changes; closed it is silent for good", () => {
-    const { clock, publisher, sent } = setUp(Number.POSITIVE_INFINITY);
+  it("where the store keeps all, is silent while nothing changes; closed it is silent for good", () => {
+    const { clock, publisher, sent } = setUp(CHANGES_ONLY);
     publisher.start();
     clock.advance(60_000);
     expect([sent.length, clock.pending]).toEqual([1, 0]);

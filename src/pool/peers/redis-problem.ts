@@ -20,6 +20,8 @@ const WORDS: readonly (readonly [RegExp, StoreProblem])[] = [
   [/\b(NOPERM|NOAUTH|WRONGPASS)\b/, "forbidden"],
   [/\bWRONGTYPE\b/, "wrong-type"],
   [/\b(no answer within|does not answer|ETIMEDOUT)\b/i, "slow"],
+  // Also where the server refuses the first commands of a connection.
+  [/\bunknown (sub)?command\b|\bwrong number of arguments\b/i, "refused"],
 ];
 
 /** The kind of an error that a command got, or that ended a connection. */

@@ -20,14 +20,16 @@ const settle = async (): Promise<void> => {
 /** What a replica was told. */
 class Told implements PeerReceiver {
   readonly loads: string[] = [];
+  readonly ages: (number | undefined)[] = [];
   readonly log: string[] = [];
   readonly connections: string[] = [];
   readonly order: string[] = [];
   caught = 0;
   knewWhenCaughtUp = 0;
 
-  load(message: Uint8Array): void {
+  load(message: Uint8Array, ageMs?: number): void {
     this.loads.push(text(message));
+    this.ages.push(ageMs);
   }
   placed(message: Uint8Array): void {
     this.log.push(text(message));
@@ -116,6 +118,17 @@ describe("RedisPeerTransport", () => {
     await settle();
     expect(late.told.loads).toEqual([]);
     expect(store.members.size).toBe(0);
+  });
+
+  it("tells those who join later for how long the store has kept a load: its owner may be dead", async () => {
+    const one = replica(1);
+    await settle();
+    one.transport.publishLoad(bytes("load"));
+    await settle();
+    await pass(2900);
+    const late = replica(2);
+    await settle();
+    expect([one.told.ages, late.told.loads, late.told.ages]).toEqual([[undefined], ["load"], [2900]]);
   });
 
   it("keeps the newest load only while one is on its way", async () => {

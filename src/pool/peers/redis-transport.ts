@@ -2,17 +2,28 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { type Random, uuidFrom } from "../../base/clock/random.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import { parseRedisUrl, type RedisConnection } from "../../base/redis/address.ts";
-import { connectRedis, type Redis, type RedisDeps, type RedisOptions } from "../../base/redis/connection.ts";
+import {
+  connectRedis,
+  type Redis,
+  type RedisDeps,
+  type RedisOptions,
+  type RedisReply,
+} from "../../base/redis/connection.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { unframed } from "./redis-frame.ts";
 import { type PeerKeys, peerKeys } from "./redis-keys.ts";
 import { BLOCK, RedisLog } from "./redis-log.ts";
-import { type Part, RedisState, type StoreState } from "./redis-state.ts";
-import { RedisWriter, type Written } from "./redis-writer.ts";
+import { type Link, type Part, RedisState, type StoreState } from "./redis-state.ts";
+import { KEPT, RedisWriter, type Written } from "./redis-writer.ts";
 import type { PeerReceiver, PeerTransport } from "./transport.ts";
 
 /** Milliseconds without an answer after which a store is away: far more than it needs, less than a load lives. */
 const SILENCE = 1500;
+/**
+ * Milliseconds for the first commands of a connection: the next attempt must not wait long for one that fell into a silent network, so
+ * that replicas agree 5 s after it speaks again. The longest pause between two attempts is 2 s.
+ */
+const BEGIN = 2000;
 /** Milliseconds between two questions whether the connection of the subscription still lives. */
 const LISTENS_EVERY = 1000;
 /** The most loads that a replica reads from the store when it joins. */
@@ -67,6 +78,8 @@ export class RedisPeerTransport implements PeerTransport {
   readonly #read = { loads: 0, placed: 0, damaged: 0 };
   /** The log was read to its end on the present connection. */
   #isRead = false;
+  /** How far this replica has read the loads that the store keeps. */
+  #joining: "due" | "asking" | "done" = "due";
   #pulse: Timer | undefined;
   #closed = false;
 
@@ -79,7 +92,6 @@ export class RedisPeerTransport implements PeerTransport {
     this.#state = new RedisState({
       ...{ clock: deps.clock, log: deps.log, server: hostPort(host, port) },
       changed: (up, reason) => {
-        if (this.#closed) return;
         this.#receiver?.connection(up, reason);
         // The log may have been read before the other connections were ready.
         if (up && this.#isRead) this.#receiver?.caughtUp();
@@ -98,10 +110,6 @@ export class RedisPeerTransport implements PeerTransport {
   start(receiver: PeerReceiver): void {
     this.#receiver = receiver;
     const { clock, random } = this.#deps;
-    const part = (name: Part) => ({
-      works: () => this.#state.works(name),
-      fails: (error: unknown) => this.#state.fails(name, error),
-    });
     const writing = this.#connect("writer", { writes: true }, () => {
       writer.connected();
       this.#join();
@@ -115,7 +123,9 @@ export class RedisPeerTransport implements PeerTransport {
       fails: (name, error) => this.#state.fails(name, error),
     });
     const log = new RedisLog(reading, {
-      ...{ clock, random, key: this.#keys.log, ...part("XREAD") },
+      ...{ clock, random, key: this.#keys.log },
+      works: () => this.#state.works("XREAD"),
+      fails: (error) => this.#state.fails("XREAD", error),
       message: (frame) => this.#placed(frame),
       caughtUp: () => {
         this.#isRead = true;
@@ -133,6 +143,7 @@ export class RedisPeerTransport implements PeerTransport {
     links?.listening.close();
     links?.log.close();
     this.#closed = true;
+    this.#state.close();
     await links?.writer.close(LAST_WORDS);
     this.#receiver = undefined;
   }
@@ -151,16 +162,18 @@ export class RedisPeerTransport implements PeerTransport {
     };
   }
 
-  #connect(part: Part, options: RedisOptions, ready: () => void): Redis {
+  #connect(part: Link, options: RedisOptions, ready: () => void): Redis {
     const { clock, random, connect = connectRedis } = this.#deps;
     // The state says what the connections would: one line for all three.
     const deps = { clock, random, log: silentLogger };
-    return connect(this.#settings.redis, deps, {
+    const link = connect(this.#settings.redis, deps, {
       commandTimeout: SILENCE,
+      beginTimeout: BEGIN,
       slotOf: this.#keys.log,
       ...options,
       onReady: () => {
-        this.#state.works(part);
+        if (this.#state.isSlow(part)) this.#prove(part, link);
+        else this.#state.works(part);
         ready();
       },
       onAway: (problem) => {
@@ -168,35 +181,67 @@ export class RedisPeerTransport implements PeerTransport {
         this.#state.fails(part, new Error(problem));
       },
     });
+    return link;
+  }
+
+  /** A store that was slow may have been slow with the first commands, too: only an answer in time shows that it is not. */
+  #prove(part: Link, link: Redis): void {
+    link.send(["PING"]).then(
+      () => this.#state.works(part),
+      // The connection tells its own end.
+      () => {},
+    );
   }
 
   /** Reads the loads of replicas that have nothing new to tell. The subscription holds by now, so that none is missed between. */
   #join(): void {
     const { writing, listening } = this.#links ?? {};
-    if (writing?.ready && listening?.ready) void this.#readLoads(writing);
+    if (!writing?.ready || !listening?.ready) return;
+    this.#joining = "asking";
+    void this.#readLoads(writing).then((done) => {
+      this.#joining = done ? "done" : "due";
+    });
   }
 
-  async #readLoads(redis: Redis): Promise<void> {
+  /** @returns whether the store took every command. Never rejects */
+  async #readLoads(redis: Redis): Promise<boolean> {
     const { members, load } = this.#keys;
+    const ids = await this.#ask(redis, ["SRANDMEMBER", members, String(MOST_MEMBERS)]);
+    if (!Array.isArray(ids)) return false;
+    if (ids.length === 0) return true;
+    const keys = ids.map((id) => load(String(id)));
+    const [frames, ...left] = await Promise.all([
+      this.#ask(redis, ["MGET", ...keys], true),
+      ...keys.map((key) => this.#ask(redis, ["PTTL", key])),
+    ]);
+    if (!Array.isArray(frames) || left.includes(undefined)) return false;
+    // Its owner may have died since it wrote the load: it must not count for 3 s more.
+    for (const [i, frame] of frames.entries())
+      if (Buffer.isBuffer(frame)) this.#load(frame, Math.max(0, KEPT - Number(left[i])));
+    const gone = ids.filter((_, i) => frames[i] === null).map(String);
+    // A replica that lives adds itself again.
+    return gone.length === 0 || (await this.#ask(redis, ["SREM", members, ...gone])) !== undefined;
+  }
+
+  /** @returns undefined where the store refuses the command, or is away. Never rejects */
+  async #ask(redis: Redis, command: readonly [Part, ...string[]], raw = false): Promise<RedisReply | undefined> {
+    const [part] = command;
     try {
-      const ids = await redis.send(["SRANDMEMBER", members, String(MOST_MEMBERS)]);
-      if (!Array.isArray(ids) || ids.length === 0) return;
-      const frames = await redis.send(["MGET", ...ids.map((id) => load(String(id)))], true);
-      this.#state.works("MGET");
-      const gone = ids.filter((_, i) => Array.isArray(frames) && frames[i] === null).map(String);
-      for (const frame of Array.isArray(frames) ? frames : []) if (Buffer.isBuffer(frame)) this.#load(frame);
-      // A replica that lives adds itself again.
-      if (gone.length > 0) await redis.send(["SREM", members, ...gone]);
+      const reply = await redis.send(command, raw);
+      this.#state.works(part);
+      return reply;
     } catch (error) {
-      if (redis.ready) this.#state.fails("MGET", error);
+      // The connection tells its own end.
+      if (redis.ready) this.#state.fails(part, error);
+      return undefined;
     }
   }
 
-  #load(frame: Buffer): void {
+  #load(frame: Buffer, ageMs?: number): void {
     const message = this.#message(frame);
     if (message === undefined) return;
     this.#read.loads++;
-    this.#receiver?.load(message);
+    this.#receiver?.load(message, ageMs);
   }
 
   #placed(frame: Uint8Array): void {
@@ -213,7 +258,10 @@ export class RedisPeerTransport implements PeerTransport {
     return message;
   }
 
-  /** A subscription that is dead says nothing, like one without news: only a question shows the difference. */
+  /**
+   * A subscription that is dead says nothing, like one without news: only a question shows the difference. What the store refused
+   * when this replica joined is asked again.
+   */
   #feelPulse(): void {
     this.#pulse = this.#deps.clock.after(
       LISTENS_EVERY,
@@ -221,6 +269,7 @@ export class RedisPeerTransport implements PeerTransport {
         const { listening } = this.#links ?? {};
         // Its connection tells its own end.
         if (listening?.ready) listening.send(["PING"]).catch(() => {});
+        if (this.#joining === "due") this.#join();
         this.#feelPulse();
       },
       true,

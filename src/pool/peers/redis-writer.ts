@@ -8,15 +8,16 @@ import { type Batch, Outbox } from "./redis-outbox.ts";
 import type { Part } from "./redis-state.ts";
 
 /** Milliseconds that the store keeps a load after its owner was silent. */
-const KEPT = 3000;
+export const KEPT = 3000;
 /** Milliseconds between two writes of the load into its key: only those who join later read it. */
 const KEEP_EVERY = 500;
 /** About so many messages stay in the log. */
 export const LOG_LENGTH = 4096;
 /** Milliseconds after which the store forgets replicas that all are gone, and their log. */
 const FORGOTTEN = 600_000;
-/** Milliseconds between two promises that somebody is still here. */
+/** Milliseconds between two promises that somebody is still here, and until one that was refused is tried again. */
 const HERE_EVERY = 60_000;
+const HERE_AGAIN = 1000;
 
 /** The most batches at the end: a full outbox. */
 const MOST_LAST = 20;
@@ -124,21 +125,21 @@ export class RedisWriter {
     const begun = clock.now();
     const asked: Promise<unknown>[] = [];
     if (load !== undefined) {
-      asked.push(this.#ask("PUBLISH", ["PUBLISH", keys.channel, load]));
+      asked.push(this.#ask(["PUBLISH", keys.channel, load]));
       if (begun - this.#keptAt >= KEEP_EVERY) {
         this.#keptAt = begun;
-        asked.push(this.#ask("SET", ["SET", keys.own, load, "PX", String(KEPT)]));
-        void this.#ask("SET", ["SADD", keys.members, keys.id]);
+        asked.push(this.#ask(["SET", keys.own, load, "PX", String(KEPT)]));
+        void this.#ask(["SADD", keys.members, keys.id]);
       }
       this.written.loads++;
       this.written.bytes += load.length;
     }
     const answers = placed.map((frame) =>
-      this.#ask("XADD", ["XADD", keys.log, "MAXLEN", "~", String(LOG_LENGTH), "*", "m", frame]),
+      this.#ask(["XADD", keys.log, "MAXLEN", "~", String(LOG_LENGTH), "*", "m", frame]),
     );
     if (begun - this.#hereAt >= HERE_EVERY) {
       this.#hereAt = begun;
-      for (const key of [keys.members, keys.log]) void this.#ask("SET", ["PEXPIRE", key, String(FORGOTTEN)]);
+      for (const key of [keys.members, keys.log]) void this.#promise(key, begun);
     }
     const confirmed = await Promise.all(answers);
     await Promise.all(asked);
@@ -165,8 +166,15 @@ export class RedisWriter {
     );
   }
 
+  /** Somebody is still here, so the store keeps the key. */
+  async #promise(key: string, now: number): Promise<void> {
+    if (await this.#ask(["PEXPIRE", key, String(FORGOTTEN)])) return;
+    this.#hereAt = Math.min(this.#hereAt, now - HERE_EVERY + HERE_AGAIN);
+  }
+
   /** Whether the store did it. Never rejects. */
-  async #ask(part: Part, command: readonly RedisArgument[]): Promise<boolean> {
+  async #ask(command: readonly [Part, ...RedisArgument[]]): Promise<boolean> {
+    const [part] = command;
     try {
       await this.#redis.send(command);
       this.#deps.works(part);

@@ -15,8 +15,11 @@ export interface PeerTransport {
 
 /** The side that takes messages in. No call of it throws, whatever the bytes are. The bytes are read before the call returns. */
 export interface PeerReceiver {
-  /** A load message of some replica, also of this one: the receiver skips its own. */
-  load(message: Uint8Array): void;
+  /**
+   * A load message of some replica, also of this one: the receiver skips its own.
+   * @param ageMs milliseconds for which the store has kept it; absent = it has just been sent
+   */
+  load(message: Uint8Array, ageMs?: number): void;
   /** A message of the log, in the log's order for each sender. Replays are harmless. */
   placed(message: Uint8Array): void;
   /** The store became reachable or unreachable; `reason` says why it is not. */

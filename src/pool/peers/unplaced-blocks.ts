@@ -33,7 +33,10 @@ export class UnplacedBlocks {
 
   keep(placement: Placement): void {
     const now = this.#clock.now();
-    this.#kept.push({ placement, at: now });
+    const { low, high, from, count } = placement;
+    // Copies, because the arrays are those of a whole message.
+    const own = { low: low.slice(from, from + count), high: high.slice(from, from + count), from: 0 };
+    this.#kept.push({ placement: { ...placement, ...own }, at: now });
     this.#blocks += placement.count;
     if (this.#isOver(now)) this.#drop(now);
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type AdminRequest, isLoopback, loopbackOnly } from "./access.ts";
+import { type AdminRequest, CANCEL_PATH, isLoopback, loopbackOnly } from "./access.ts";
 
 const from = (peer: string, path: string): AdminRequest => ({ peer, path, method: "GET", authorization: undefined });
 
@@ -10,6 +10,7 @@ const GUARDED = [
   "/debug/endpoints",
   "/debug/decisions",
   "/debug/decisions/1",
+  "/debug/peers",
   "/nothing",
   "/metrics/",
 ];
@@ -53,6 +54,20 @@ describe("loopbackOnly", () => {
   it("answers everyone everything once opened", () => {
     for (const path of [...PUBLIC, ...GUARDED])
       for (const peer of STRANGERS) expect(loopbackOnly(true)(from(peer, path))).toBeUndefined();
+  });
+});
+
+describe("a path that changes something", () => {
+  it("answers this machine alone, also when the rest is open to everyone", () => {
+    for (const open of [false, true]) {
+      const rule = loopbackOnly(open);
+      expect(rule(from("127.0.0.1", CANCEL_PATH))).toBeUndefined();
+      expect(rule({ ...from("127.0.0.1", CANCEL_PATH), host: "evil.example" })).toMatchObject({ status: 403 });
+      for (const peer of STRANGERS)
+        expect(rule(from(peer, CANCEL_PATH))).toEqual({
+          ...{ status: 403, message: `${CANCEL_PATH} answers only clients on loopback` },
+        });
+    }
   });
 });
 

@@ -1,5 +1,5 @@
 import { getConnInfo } from "@hono/node-server/conninfo";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { CONTENT_TYPES, type ExpositionFormat, negotiateFormat } from "../../base/telemetry/exposition.ts";
 
 /** A request to the admin port, as the access check sees it. */
@@ -29,13 +29,16 @@ export function isLoopback(address: string): boolean {
 /**
  * The rule without authentication (docs/spec/decisions.md#debug-and-page): `/metrics` and health answer every peer. `/debug`
  * and the page answer loopback peers only.
- * @param open answer every request of every peer (`--debug-open`)
+ * @param open answer every peer (`--debug-open`), unless the request changes something
  */
 export function loopbackOnly(open: boolean): Authorize {
   return ({ peer, path, host }) => {
-    if (open || PUBLIC.has(path)) return undefined;
-    if (!isLoopback(peer))
-      return { status: 403, message: `${path} answers only clients on loopback; --debug-open opens it to all clients` };
+    const isOrder = ORDERS.has(path);
+    if ((open && !isOrder) || PUBLIC.has(path)) return undefined;
+    if (!isLoopback(peer)) {
+      const how = isOrder ? "" : "; --debug-open opens it to all clients";
+      return { status: 403, message: `${path} answers only clients on loopback${how}` };
+    }
     // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
     // localhost.
     if (host !== undefined && !ADDRESS.test(host))
@@ -47,6 +50,24 @@ export function loopbackOnly(open: boolean): Authorize {
 /** A host that no foreign site can own: an IP address or localhost, each with or without a port. */
 const ADDRESS = /^(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?$/;
 const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);
+/** The path below `/debug` that changes something. */
+export const CANCEL_PATH = "/debug/batches/cancel";
+const ORDERS: ReadonlySet<string> = new Set([CANCEL_PATH]);
+
+/** The request of a context as the access check sees it. @param over of another request by the same client */
+export function adminRequest(
+  context: Context,
+  over: { readonly method?: string; readonly path?: string } = {},
+): AdminRequest {
+  return {
+    peer: getConnInfo(context).remote.address ?? "",
+    method: context.req.method,
+    path: context.req.path,
+    host: context.req.header("host"),
+    authorization: context.req.header("authorization"),
+    ...over,
+  };
+}
 
 /** An app that passes every request to `authorize` and serves `/metrics` in the format that the scraper prefers. */
 export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
@@ -57,13 +78,7 @@ export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFor
     const isForeign =
       context.req.header("sec-fetch-site") === "cross-site" && context.req.header("sec-fetch-mode") !== "navigate";
     if (isForeign && !PUBLIC.has(path)) return context.text(`${path} does not answer pages of other sites\n`, 403);
-    const verdict = await authorize({
-      peer: getConnInfo(context).remote.address ?? "",
-      method: context.req.method,
-      path,
-      host: context.req.header("host"),
-      authorization: context.req.header("authorization"),
-    });
+    const verdict = await authorize(adminRequest(context));
     if (verdict === undefined) return next();
     // The header tells clients which kind of credentials to send (RFC 9110, 11.6.1).
     if (verdict.status === 401) context.header("www-authenticate", "Bearer");

@@ -78,6 +78,7 @@ export function viewsOf(core: InferenceCore, { unready, limits, peers }: Beside)
     queues: () => core.queues(),
     limits: () => limits?.view(),
     peers: () => peers && core.peers && peersView(core.peers, peers.transport.view, clock),
+    sharesWithPeers: peers !== undefined && core.peers !== undefined,
   };
 }
 

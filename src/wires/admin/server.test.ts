@@ -2,10 +2,12 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import { networkInterfaces } from "node:os";
 import { afterEach, describe, expect, it } from "vitest";
 import { ask } from "../../../test/support/client.ts";
+import { peersOf } from "../../../test/support/feed/peers.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { EventRing } from "../../base/telemetry/event-ring.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
+import type { PeersFeed } from "./feed/peers.ts";
 import type { FeedSource } from "./page/source.ts";
 import { type AdminServer, type Profiler, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
@@ -25,6 +27,7 @@ const VIEWS: AdminViews = {
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
   limits: () => undefined,
   peers: () => undefined,
+  sharesWithPeers: false,
   queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
 };
 
@@ -111,6 +114,7 @@ const GUARDED = [
   ...DEBUG,
   "/debug/decisions/2?full=1",
   "/debug/decisions?full=1",
+  "/debug/peers",
   "/elsewhere",
 ];
 
@@ -312,6 +316,25 @@ describe("the admin port", () => {
       "/debug/queues",
     ])
       expect(answer.text).toContain(path);
+  });
+
+  it("/debug/peers shows the other replicas where there are some, and the page is told of them without that view", async () => {
+    const alone = await start(loopbackOnly(false));
+    expect(await ask(`${alone}/debug/peers`)).toMatchObject({ status: 404, text: expect.stringContaining("--peers") });
+    const lonely = await follow(alone);
+    await poll("the greeting", () => /"replicas":false/.test(lonely.text()));
+    await admin?.close();
+    let built = 0;
+    const known = peersOf();
+    const peers = (): PeersFeed => {
+      built++;
+      return known;
+    };
+    const url = await start(loopbackOnly(false), { views: { peers, sharesWithPeers: true } });
+    const page = await follow(url);
+    await poll("the greeting", () => /"replicas":true/.test(page.text()));
+    expect(built).toBe(0);
+    expect(JSON.parse((await ask(`${url}/debug/peers`)).text)).toEqual(known);
   });
 
   it("streams to 32 pages, refuses the 33rd, and takes it when one was closed (bound)", async () => {

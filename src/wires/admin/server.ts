@@ -3,9 +3,9 @@ import type { AddressInfo } from "node:net";
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
-import { type Authorize, guardedApp } from "./access.ts";
+import { type Authorize, CANCEL_PATH, guardedApp } from "./access.ts";
+import { type BatchesSource, batchesRoutes } from "./batches-routes.ts";
 import { severalBegin } from "./decision-search.ts";
-import type { BatchesFeed } from "./feed/batches.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
 import { CHECK_PATH, checkRoute } from "./page/check-route.ts";
 import { NO_QUEUES } from "./page/core-queues.ts";
@@ -23,8 +23,8 @@ interface AdminOptions extends ListenOptions {
   readonly feed?: FeedSource | undefined;
   /** Adds routes of the demo. */
   readonly demo?: ((app: Hono) => void) | undefined;
-  /** The answer of `/debug/batches`; absent = the process has no batches. */
-  readonly batches?: (() => BatchesFeed) | undefined;
+  /** Absent = the process has no batches. */
+  readonly batches?: BatchesSource | undefined;
   /** Absent = no `/debug/pprof`. */
   readonly profiler?: Profiler | undefined;
 }
@@ -42,11 +42,12 @@ const LISTED = 100;
 const PATHS =
   "/metrics /healthz /ready /debug/ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/limits /debug/peers /debug/batches /debug/feed /debug/pprof/";
 
+/** What takes POST: the check of a configuration, and the end of a batch. */
+const POSTED: ReadonlySet<string> = new Set([CHECK_PATH, CANCEL_PATH]);
+
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
 const NO_PEERS = "this process shares nothing with other replicas; `--peers redis://HOST:6379` lets it";
-
-const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -63,7 +64,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.use("/debug/*", (context, next) => {
     const { method } = context.req;
     if (method === "GET" || method === "HEAD") return next();
-    if (method === "POST" && context.req.path === CHECK_PATH) return next();
+    if (method === "POST" && POSTED.has(context.req.path)) return next();
     const answer = context.text(`${context.req.path} answers GET and HEAD, not ${method}\n`, 405);
     answer.headers.set("allow", "GET, HEAD");
     return Promise.resolve(answer);
@@ -87,9 +88,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     const peers = views.peers();
     return peers === undefined ? context.json({ error: NO_PEERS }, 404) : context.json(peers);
   });
-  app.get("/debug/batches", (context) =>
-    options.batches === undefined ? context.json({ error: NO_BATCHES }, 404) : context.json(options.batches()),
-  );
+  batchesRoutes(app, options.batches, authorize);
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);
@@ -138,7 +137,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
 }
 
 function besideOf({ demo, views, batches }: AdminOptions): Beside {
-  return { demo: demo !== undefined, replicas: views.peers() !== undefined, batches: batches !== undefined };
+  return {
+    ...{ demo: demo !== undefined, batches: batches !== undefined },
+    ...{ replicas: views.sharesWithPeers, limits: views.limits() !== undefined },
+  };
 }
 
 /** The kinds of profiles: where CPU time goes, and allocations that are still alive. */

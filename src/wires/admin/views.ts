@@ -38,4 +38,6 @@ export interface AdminViews {
   limits(): object | undefined;
   /** The other replicas and the store through which they share; undefined where none share what they know. */
   peers(): PeersFeed | undefined;
+  /** Whether `peers` has an answer. */
+  readonly sharesWithPeers: boolean;
 }

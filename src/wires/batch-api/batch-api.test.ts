@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { EngineRig, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import { type BatchApi, batchApi, isBatchPath } from "./batch-api.ts";
-import { batchesFeed } from "./batches-feed.ts";
+import { batchesSource } from "./batches-feed.ts";
 
 let rig: EngineRig;
 let api: BatchApi;
@@ -63,6 +64,9 @@ const wanted = (file: string, over: object = {}): string =>
   JSON.stringify({
     ...{ input_file_id: file, endpoint: "/v1/chat/completions", completion_window: "24h", ...over },
   });
+
+/** What the page gets. */
+const shown = () => batchesSource({ store: rig.store, clock: rig.clock, log: silentLogger, wake: () => void woken++ });
 
 /** What the folder of contents holds. */
 const contents = (): string[] => readdirSync(join(rig.folder.path, "files"));
@@ -220,6 +224,37 @@ describe("/v1/batches", () => {
       expect((await call("POST", `/v1/batches/${body["id"]}/cancel`)).body).toMatchObject({ status: "cancelling" });
   });
 
+  it("is cancelled by the page for every caller, and its lines end without an answer", async () => {
+    rig.engine.start();
+    const { body } = await call("POST", "/v1/batches", wanted(await uploaded(inputLines(4))));
+    const id = body["id"]!;
+    await rig.pass(1000);
+    await rig.settle(await rig.claim(1));
+    woken = 0;
+    for (let n = 0; n < 2; n++)
+      expect(shown().cancel(id)).toMatchObject({
+        isCancelled: true,
+        batch: { id, caller: "alice", status: "cancelling" },
+      });
+    expect(woken).toBe(2);
+    await rig.pass(3000);
+    await rig.finish(id);
+    const ended = (await call("GET", `/v1/batches/${id}`)).body;
+    expect(ended).toMatchObject({ status: "cancelled", request_counts: { total: 4, completed: 1, failed: 3 } });
+    await rig.engine.stop();
+  });
+
+  it("is not cancelled by the page once it has ended, or when nobody has made it", async () => {
+    rig.engine.start();
+    const { body } = await call("POST", "/v1/batches", wanted(await uploaded()));
+    await rig.finish(body["id"]!);
+    woken = 0;
+    expect(shown().cancel(body["id"]!)).toMatchObject({ isCancelled: false, batch: { status: "completed" } });
+    expect(shown().cancel("batch_none")).toBeUndefined();
+    expect(woken).toBe(0);
+    await rig.engine.stop();
+  });
+
   it.each([
     ["endpoint", { endpoint: "/v1/images" }],
     ["completion_window", { completion_window: "soon" }],
@@ -277,7 +312,7 @@ describe("the Batch API", () => {
     await rig.pass(1000);
     await rig.settle(await rig.claim(2));
     await rig.pass(2000);
-    const feed = batchesFeed(rig.store, rig.clock);
+    const feed = shown().feed();
     expect(feed).toMatchObject({ open: 1, linesLeft: 2, gate: { state: "unknown" } });
     expect(feed.batches).toMatchObject([
       {
@@ -292,7 +327,7 @@ describe("the Batch API", () => {
     ]);
     expect(feed.batches[0]!.etaSeconds).toBeGreaterThan(0);
     await rig.finish(first.body["id"]!);
-    expect(batchesFeed(rig.store, rig.clock)).toMatchObject({
+    expect(shown().feed()).toMatchObject({
       ...{ open: 0, linesLeft: 0, linesPerSecond: 0 },
       batches: [{ status: "completed", etaSeconds: null, underWay: 0, endedAt: expect.any(Number) }],
     });

@@ -29,7 +29,7 @@ export async function readBatchRequest(request: Request, caller: BatchCaller, li
   }
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.data;
   if (output_expires_after && output_expires_after.seconds > limits.keep)
-    throw invalidParameter("output_expires_after.seconds", `files are kept for at most ${limits.keep} seconds`);
+    throw invalidParameter("output_expires_after.seconds", `files stay for at most ${limits.keep} seconds`);
   return {
     ...{ caller, endpoint, inputFileId: input_file_id, completionWindow: completion_window },
     windowSeconds: windowOf(completion_window, limits),

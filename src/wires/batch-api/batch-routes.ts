@@ -36,8 +36,8 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
   app.get("/:id", (context) => context.json(batchObject(found(context))));
 
   app.post("/:id/cancel", (context) => {
-    const { id, status } = found(context);
-    if (status !== "cancelling" && !store.batches.move(id, "cancelling", clock.wall() / 1000)) {
+    const { id } = found(context);
+    if (!store.batches.cancel(id, clock.wall() / 1000)) {
       const now = found(context).status;
       throw new ApiError(
         400,

@@ -2,13 +2,41 @@ import { type BatchStatus, isOpen } from "../../async/batch-api/batch-status.ts"
 import type { BatchStore } from "../../async/batch-api/batch-store.ts";
 import type { StoredBatch } from "../../async/batch-api/records.ts";
 import type { Clock } from "../../base/clock/clock.ts";
-import type { BatchesFeed, BatchFeed } from "../admin/feed/batches.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { BatchesSource } from "../admin/batches-routes.ts";
+import type { BatchFeed } from "../admin/feed/batches.ts";
 
 /** The most batches of one answer. */
 const SHOWN = 100;
 
-/** The answer of `/debug/batches`. @throws SluiceError BATCH_STORE */
-export function batchesFeed(store: BatchStore, clock: Clock): BatchesFeed {
+interface BatchesParts {
+  readonly store: BatchStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A batch is cancelled. */
+  wake(): void;
+}
+
+/** The batches of all callers, for the page. */
+export function batchesSource({ store, clock, log, wake }: BatchesParts): BatchesSource {
+  return {
+    feed: () => batchesFeed(store, clock),
+    cancel(id) {
+      const now = clock.wall() / 1000;
+      const isCancelled = store.batches.cancel(id, now);
+      const batch = store.batches.any(id);
+      if (batch === undefined) return undefined;
+      if (isCancelled) {
+        log.info({ batch: id, caller: batch.caller.name }, "a batch is cancelled by the admin port");
+        wake();
+      }
+      return { batch: feedOf(batch, now), isCancelled };
+    },
+  };
+}
+
+/** The batches of all callers. @throws SluiceError BATCH_STORE */
+function batchesFeed(store: BatchStore, clock: Clock): ReturnType<BatchesSource["feed"]> {
   const now = clock.wall();
   const { open, left, rate } = store.batches.totals();
   return {

@@ -27,8 +27,8 @@ export const batchSettings = z.strictObject({
     .min(1)
     .max(10_000)
     .default(64)
-    .describe("Requests of batches at the model servers at a time, at most."),
-  window: z.int().min(1).max(1_000_000).default(2000).describe("Lines of one batch in the queue at a time, at most."),
+    .describe("The most requests of batches at the model servers at a time."),
+  window: z.int().min(1).max(1_000_000).default(2000).describe("The most lines of one batch in the queue at a time."),
   baseline: z
     .number()
     .min(0)
@@ -50,7 +50,7 @@ export const batchSettings = z.strictObject({
     .default(DEFAULT_BATCH_LIMITS.callerBatches)
     .describe("Batches of one caller that have not ended."),
   maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
-  keep: duration({ min: HOUR }).prefault("720h").describe("Time for which files and ended batches are kept."),
+  keep: duration({ min: HOUR }).prefault("720h").describe("How long files and ended batches stay."),
 });
 
 export type BatchSettings = z.output<typeof batchSettings>;

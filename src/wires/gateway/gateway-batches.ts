@@ -8,9 +8,9 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import type { BatchesFeed } from "../admin/feed/batches.ts";
+import type { BatchesSource } from "../admin/batches-routes.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
-import { batchesFeed } from "../batch-api/batches-feed.ts";
+import { batchesSource } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
 import type { LocalService } from "../proxy/local-service.ts";
@@ -41,6 +41,8 @@ export interface GatewayBatchesParts {
  * the lines back to the gateway as requests of their callers, by a listener that only it knows how to use.
  */
 export class GatewayBatches implements LocalService {
+  /** For the page. */
+  readonly shown: BatchesSource;
   readonly #parts: GatewayBatchesParts;
   readonly #folder: BatchFolder;
   readonly #store: BatchStore;
@@ -74,9 +76,10 @@ export class GatewayBatches implements LocalService {
       lines: settings.maxLines,
       keep: settings.keep / 1000,
     };
+    const shared = { store: this.#store, clock, wake: () => this.#thread?.wake() };
+    this.shown = batchesSource({ ...shared, log });
     this.#answer = batchApi({
-      ...{ store: this.#store, limits: this.#limits, clock },
-      wake: () => this.#thread?.wake(),
+      ...{ ...shared, limits: this.#limits },
       onError: (error) => log.error({ err: error }, "a request of the Batch API failed"),
     });
   }
@@ -87,11 +90,6 @@ export class GatewayBatches implements LocalService {
 
   answer(request: Request, caller: Caller | undefined): Promise<Response> {
     return this.#answer(request, caller === undefined ? EVERYBODY : batchCaller(caller));
-  }
-
-  /** The answer of `/debug/batches`. @throws SluiceError BATCH_STORE */
-  feed(): BatchesFeed {
-    return batchesFeed(this.#store, this.#parts.clock);
   }
 
   /**

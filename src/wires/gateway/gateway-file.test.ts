@@ -21,7 +21,8 @@ describe("a gateway.yaml", () => {
   it("counts relative paths from its folder", () => {
     const { settings } = fileOf(
       "listeners: [{address: '1', tls: {certificate: a, key: ../b, clientCa: /c}}]\nservers: {tls: {ca: d, certificate: e, key: f, serverName: g}}\n" +
-        "keys: {file: k, jwt: [{issuer: i, audience: a, jwks: j.json}, {issuer: i, audience: a, jwks: 'https://j/j'}]}\nlimits: {file: l}\n" +
+        "keys: {file: k, jwt: [{issuer: i, audience: a, jwks: j.json}, {issuer: i, audience: a, jwks: 'https://j/j'}]}\n" +
+        "limits: {file: l, ca: lc, certificate: ld, key: /lk}\npeers: {redis: 'rediss://r', ca: pc, certificate: pd, key: /pk}\n" +
         "endpoints: {file: e.yaml}\npicker: {configFile: ../p.yaml}\nresources: {folder: r}\nlog: {requests: {file: /var/r.log}}\n",
     );
     expect([settings.endpoints, settings.picker.configFile, settings.resources.folder]).toEqual([
@@ -34,10 +35,12 @@ describe("a gateway.yaml", () => {
     expect(settings.servers.tls).toEqual({
       ...{ ca: "/etc/sluice/d", certificate: "/etc/sluice/e", key: "/etc/sluice/f", serverName: "g" },
     });
-    const { keys, limits } = settings;
+    const { keys, limits, peers } = settings;
     expect([keys.file, ...keys.jwt.map(({ jwks }) => jwks), limits.file]).toEqual([
       ...["/etc/sluice/k", "/etc/sluice/j.json", "https://j/j", "/etc/sluice/l"],
     ]);
+    expect(limits).toMatchObject({ ca: "/etc/sluice/lc", certificate: "/etc/sluice/ld", key: "/lk" });
+    expect(peers).toMatchObject({ ca: "/etc/sluice/pc", certificate: "/etc/sluice/pd", key: "/pk" });
     expect(fileOf("endpoints: {slurm: {file: n.txt, port: 1}}").settings.endpoints).toMatchObject({
       file: "/etc/sluice/n.txt",
     });

@@ -2,6 +2,7 @@ import { dirname, resolve } from "node:path";
 import { type Document, formatPosition, partOf } from "../../base/document/document.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { validate } from "../../base/document/validate.ts";
+import type { RedisTlsFiles } from "../../base/redis/tls-files.ts";
 import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { isUrl, type KeysSettings } from "../access/keys-settings.ts";
 import { GATEWAY_KEY_NAMES, GATEWAY_KEYS, type GatewayKey, type GivenSettings, valueAt } from "./gateway-keys.ts";
@@ -111,19 +112,25 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     ...settings,
     listeners: withListenerPaths(listeners, folder),
     keys: withKeysPaths(keys, folder),
-    limits: { ...limits, file: absolute(limits.file, folder) },
+    limits: { ...withTlsPaths(limits, folder), file: absolute(limits.file, folder) },
     servers: { tls: servers.tls && withServerPaths(servers.tls, folder) },
-    peers: {
-      ...peers,
-      ca: absolute(peers.ca, folder),
-      certificate: absolute(peers.certificate, folder),
-      key: absolute(peers.key, folder),
-    },
+    peers: withTlsPaths(peers, folder),
     endpoints: endpoints && withEndpointPaths(endpoints, folder),
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
     resources: { ...resources, folder: absolute(resources.folder, folder) },
     batch: { ...batch, folder: absolute(batch.folder, folder) },
     log: { ...log, requests: { ...log.requests, file: file === "-" ? file : resolve(folder, file) } },
+  };
+}
+
+/** Makes the paths of certificates for a Redis absolute. */
+export function withTlsPaths<S extends RedisTlsFiles>(section: S, folder: string): S {
+  const { ca, certificate, key } = section;
+  return {
+    ...section,
+    ca: absolute(ca, folder),
+    certificate: absolute(certificate, folder),
+    key: absolute(key, folder),
   };
 }
 

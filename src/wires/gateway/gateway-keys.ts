@@ -23,6 +23,9 @@ export const GATEWAY_KEYS = {
   "limits.file": { flag: "--limits", change: "now" },
   "limits.rules": { flag: "--limits", change: "now" },
   "limits.redis": { flag: "--limits-redis", change: "restart" },
+  "limits.ca": { flag: "--limits-ca", change: "restart" },
+  "limits.certificate": { flag: "--limits-cert", change: "restart" },
+  "limits.key": { flag: "--limits-key", change: "restart" },
   cors: { flag: "--cors-origin", change: "now" },
   "servers.tls": {
     flag: "--server-tls or --server-ca or --server-name or --server-cert or --server-key",

@@ -119,6 +119,7 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
     );
+  const peers = peersSettings(settings.peers, env ?? {});
   return {
     ...configSource(settings, file, env),
     endpoints,
@@ -127,8 +128,8 @@ export function gatewayOptions(
     cors: settings.cors,
     clients: { connections: connections.max, connectionsPerAddress: connections.perAddress },
     keys: settings.keys,
-    limits: limitsOf(settings, file),
-    peers: peersSettings(settings.peers, env ?? {}),
+    limits: limitsOf(settings, file, peers),
+    peers,
     streamRest: settings.streams.rest,
     drainTimeout: settings.drain.timeout,
     admin: admin.address,
@@ -169,10 +170,14 @@ export function configSource(
 }
 
 /** A file may get rules while the gateway runs, so it has limits from the start. */
-function limitsOf({ limits }: GatewaySettings, gatewayFile: GatewayFile | undefined): LimitsSource | undefined {
-  const { file, rules, redis } = limits;
+function limitsOf(
+  { limits }: GatewaySettings,
+  gatewayFile: GatewayFile | undefined,
+  peers: PeersSettings | undefined,
+): LimitsSource | undefined {
+  const { file, rules, redis, ca, certificate, key } = limits;
   if (gatewayFile === undefined && file === undefined && redis === undefined && rules.length === 0) return undefined;
-  return { file, settings: { rules }, redis };
+  return { file, settings: { rules }, redis, tls: { ca, certificate, key }, peers };
 }
 
 function resourcesOf({ resources }: GatewaySettings): GatewayOptions["resources"] {

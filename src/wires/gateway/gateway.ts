@@ -32,6 +32,7 @@ import { prometheusHistory } from "../admin/page/history.ts";
 import { startAdmin } from "../admin/server.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
+import { rehearsal } from "../proxy/rehearsal.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
@@ -169,7 +170,8 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const asker = startAsking(core, certificates.servers, log);
     stops.push(() => asker.close());
     await parts.followConfig(seen);
-    await warmUp(clock, config);
+    const paths = new PathTable((path) => core.claimsPath(path), allowed);
+    await warmUp(clock, config, { play: rehearsal(clock, paths) });
     (await door.open(options.keys)).use();
     const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
     if (batches !== undefined) {
@@ -202,7 +204,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       views,
       feed: feed.source,
       demo: options.demo,
-      batches: batches && (() => batches.feed()),
+      batches: batches?.shown,
       authorize: (request) => loopbackOnly(parts.options.debugOpen)(request),
     });
     servers.push(admin);
@@ -226,7 +228,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
-      paths: new PathTable((path) => core.claimsPath(path), allowed),
+      paths,
       authenticate: door.authenticate,
       ownAnswer: firstAnswer(
         door.health(() => unready() === undefined),

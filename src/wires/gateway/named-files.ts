@@ -4,12 +4,14 @@ import type { Document } from "../../base/document/document.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { redisConnection } from "../../base/redis/tls-files.ts";
 import { readLimits } from "../../picker/limits/limits-file.ts";
+import { limitsStore } from "../../picker/limits/limits-store.ts";
 import { readKeySet } from "../access/access.ts";
 import { keysIn, MAX_KEYS_BYTES } from "../access/key-entry.ts";
 import { isUrl, KeysSettings } from "../access/keys-settings.ts";
 import { checkEntry } from "./access-switch.ts";
-import { withKeysPaths, withListenerPaths, withServerPaths } from "./gateway-file.ts";
+import { withKeysPaths, withListenerPaths, withServerPaths, withTlsPaths } from "./gateway-file.ts";
 import { valueAt } from "./gateway-keys.ts";
 import { gatewaySettings } from "./gateway-settings.ts";
 import { GatewayTls } from "./gateway-tls.ts";
@@ -22,7 +24,7 @@ import { listenersOf } from "./listener-settings.ts";
  */
 export async function namedFileFaults(document: Document, folder: string): Promise<SluiceError[]> {
   const faults: SluiceError[] = [];
-  const { listeners, limits, servers } = gatewaySettings.shape;
+  const { listeners, limits, peers, servers } = gatewaySettings.shape;
   const addresses = sectionOf(document, "listeners", listeners);
   const doors = addresses && listenersOf(withListenerPaths(addresses, folder));
   for (const door of doors ?? []) await collect(faults, () => void new GatewayTls([door], undefined));
@@ -36,8 +38,15 @@ export async function namedFileFaults(document: Document, folder: string): Promi
       await collect(faults, async () => void keysIn(await readDocument(file, { maxBytes: MAX_KEYS_BYTES })));
     for (const { jwks } of jwt) if (!isUrl(jwks)) await collect(faults, () => readKeySet(jwks));
   }
-  const path = sectionOf(document, "limits", limits)?.file;
-  if (path !== undefined) await collect(faults, () => readLimits(resolve(folder, path)));
+  const store = sectionOf(document, "peers", peers);
+  if (store !== undefined) await collect(faults, () => void redisConnection("", withTlsPaths(store, folder)));
+  const quotas = sectionOf(document, "limits", limits);
+  if (quotas !== undefined)
+    await collect(faults, async () => {
+      const { file, redis } = quotas;
+      const inFile = file === undefined ? undefined : (await readLimits(resolve(folder, file))).redis;
+      limitsStore({ redis, tls: withTlsPaths(quotas, folder) }, inFile);
+    });
   return faults;
 }
 

@@ -1,7 +1,8 @@
 /** Made-up batches, in the shape of src/wires/admin/feed/batches.ts. */
 import type { BatchesFeed, BatchFeed } from "../../../src/wires/admin/feed/batches.ts";
 
-export function batchesOf(): BatchesFeed {
+/** @param cancelled ids of batches that end before their lines */
+export function batchesOf(cancelled: ReadonlySet<string> = new Set()): BatchesFeed {
   const now = Math.floor(Date.now() / 1000);
   const batch: BatchFeed = {
     ...{
@@ -23,12 +24,13 @@ export function batchesOf(): BatchesFeed {
   };
   return {
     at: now * 1000,
+    mayCancel: true,
     gate: {
       ...{ state: "open", because: "D 0.52 is above B 0.2", budget: 0.52, baseline: 0.2, running: 64, workers: 64 },
     },
     ...{ open: 1, linesLeft: 550, linesPerSecond: 12 },
     batches: [
-      batch,
+      { ...batch, status: cancelled.has(batch.id) ? "cancelling" : batch.status },
       {
         ...{
           ...batch,

@@ -6,6 +6,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
+import type { BatchCancel } from "../../../src/wires/admin/feed/batches.ts";
 import type { FeedEvents, FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 import { pageRoutes } from "../../../src/wires/admin/page-files.ts";
 import { batchesOf } from "./batches.ts";
@@ -44,6 +45,7 @@ export class FakeFeed {
   readonly #readers = new Map<ServerResponse, readonly string[]>();
   readonly #server = createServer();
   readonly #timer: NodeJS.Timeout;
+  readonly #cancelled = new Set<string>();
   #tick = 0;
   #sequence = 100;
 
@@ -54,7 +56,7 @@ export class FakeFeed {
       batch: 2,
       ...{ demo: false, replicas: false, batches: false },
       port: 0,
-      queues: options.kind === "dispatch" ? "dispatch" : "flow-control",
+      queues: options.kind === "dispatch" || options.kind === "batch-server" ? "dispatch" : "flow-control",
       ...options,
     };
     const app = this.#app();
@@ -88,7 +90,7 @@ export class FakeFeed {
     return {
       ...{ feed: 1, kind, name: "fake-pool", version: "0.0.0", startedAt: Date.now() - 3_700_000, at: Date.now() },
       ...{ instance: this.instance, phase: "serving", unready: null, history: false },
-      ...{ demo, replicas, batches },
+      ...{ demo, replicas, batches, limits: false },
       topics: ["overview", "events", "endpoints", "decisions", "queues"],
       rings: { seconds: 900, events: 512, decisions: 4096, bytes: 1 << 20 },
       readers: { open: this.#readers.size, most: 32 },
@@ -131,7 +133,13 @@ export class FakeFeed {
     app.get("/debug/feed/config", (context) => context.json(configOf(kind)));
     app.get("/debug/feed/queues", (context) => context.json(this.#queues(queues)));
     app.get("/debug/peers", (context) => context.json(peersOf()));
-    app.get("/debug/batches", (context) => context.json(batchesOf()));
+    app.get("/debug/batches", (context) => context.json(batchesOf(this.#cancelled)));
+    app.post("/debug/batches/cancel", async (context) => {
+      const body = (await context.req.json()) as BatchCancel;
+      this.posts.push({ path: context.req.path, body });
+      this.#cancelled.add(body.id);
+      return context.json(batchesOf(this.#cancelled).batches.find(({ id }) => id === body.id)!);
+    });
     app.get("/demo/state", (context) => context.json(demoStateOf()));
     app.post("/demo/:what", async (context) => {
       this.posts.push({ path: context.req.path, body: await context.req.json() });
@@ -142,7 +150,9 @@ export class FakeFeed {
 
   #queues(kind: "off" | "flow-control" | "dispatch") {
     if (kind === "off") return { kind, at: Date.now(), text: "The feature gate flowControl turns it on." } as const;
-    return kind === "dispatch" ? dispatchQueuesOf() : flowQueuesOf();
+    if (kind === "flow-control") return flowQueuesOf();
+    const queues = dispatchQueuesOf();
+    return this.options.kind === "batch-server" ? { ...queues, queues: [] } : queues;
   }
 
   #open(response: ServerResponse, query: URLSearchParams): void {

@@ -60,7 +60,7 @@ const DISPATCH: Readonly<Record<string, (second: number) => number | null>> = {
 
 export function figuresOf(kind: FeedKind, second: number): Partial<Record<FigureName, number | null>> {
   return Object.fromEntries(
-    Object.entries(kind === "dispatch" ? DISPATCH : ROUTING).map(([name, of]) => [name, of(second)]),
+    Object.entries(kind === "gateway" || kind === "epp" ? ROUTING : DISPATCH).map(([name, of]) => [name, of(second)]),
   );
 }
 
@@ -88,7 +88,7 @@ const EVENTS: readonly Pick<EventEntry, "kind" | "subject" | "text">[] = [
 export function overviewOf(kind: FeedKind, seconds: number): Overview {
   const end = Math.floor(Date.now() / 1000) - 1;
   const from = end - seconds + 1;
-  const names = Object.keys(kind === "dispatch" ? DISPATCH : ROUTING);
+  const names = Object.keys(kind === "gateway" || kind === "epp" ? ROUTING : DISPATCH);
   const each = Array.from({ length: seconds }, (_, at) => figuresOf(kind, from + at) as Record<string, number | null>);
   const window = {
     seconds,

@@ -2,6 +2,9 @@ import type { Clock } from "../../../src/base/clock/clock.ts";
 import type { Redis, RedisArgument, RedisOptions, RedisReply } from "../../../src/base/redis/connection.ts";
 import { unavailable } from "../../../src/base/redis/reply-error.ts";
 
+/** The questions and answers with which a connection begins. */
+const FIRST_COMMANDS = 3;
+
 /** One command of a client, in lower detail. */
 interface Asked {
   readonly name: string;
@@ -20,6 +23,8 @@ export class FakeRedis {
   /** Why each command is refused, by its name. */
   readonly refusals = new Map<string, Error>();
   #up = true;
+  /** Milliseconds until each answer comes. */
+  late = 0;
   /** Answers wait until they are let through. */
   #held: (() => void)[] | undefined;
   readonly #clock: Clock;
@@ -47,6 +52,10 @@ export class FakeRedis {
     this.#up = true;
     if (empty) this.flush();
     for (const link of this.links) link.open();
+  }
+
+  get up(): boolean {
+    return this.#up;
   }
 
   flush(): void {
@@ -82,6 +91,8 @@ export class FakeRedis {
     this.asked.push({ name, args });
     await Promise.resolve();
     if (this.#held !== undefined && name !== "XREAD") await new Promise<void>((resolve) => this.#held!.push(resolve));
+    // A read of the log waits at the server anyway.
+    if (this.late > 0 && !args.includes("BLOCK")) await link.wait(this.late, this.#clock);
     const refusal = this.refusals.get(name);
     if (refusal !== undefined) throw refusal;
     if (!link.ready) throw link.absence();
@@ -112,6 +123,10 @@ export class FakeRedis {
           const found = this.values.get(String(one));
           return found !== undefined && found.until > this.#clock.now() ? found.bytes : null;
         });
+      case "PTTL": {
+        const left = (this.values.get(key!)?.until ?? 0) - this.#clock.now();
+        return left > 0 ? left : -2;
+      }
       case "XADD":
         this.append(args.at(-1) as Buffer);
         return this.log.at(-1)!.id;
@@ -162,6 +177,8 @@ class FakeLink implements Redis {
   readonly #options: RedisOptions;
   readonly #channels = new Map<string, (bytes: Buffer) => void>();
   #closed = false;
+  /** Rises with each connection. */
+  #life = 0;
   #sleepers: (() => void)[] = [];
   #problem = "not connected yet";
 
@@ -179,6 +196,7 @@ class FakeLink implements Redis {
   break(problem: string): void {
     if (this.#closed) return;
     this.ready = false;
+    this.#life++;
     this.#problem = problem;
     this.wake();
     this.#options.onAway?.(problem);
@@ -198,6 +216,22 @@ class FakeLink implements Redis {
       clock.after(ms, resolve, true);
     });
     if (!this.ready) throw this.absence();
+  }
+
+  /** Waits for an answer; one that is too late ends the connection, and the next one begins as late. */
+  async wait(ms: number, clock: Clock): Promise<void> {
+    const life = this.#life;
+    const { commandTimeout = 10_000 } = this.#options;
+    await new Promise<void>((resolve) => {
+      clock.after(Math.min(ms, commandTimeout), resolve, true);
+    });
+    const { late } = this.#store;
+    if (life === this.#life && (ms <= commandTimeout || late === 0)) return;
+    if (life === this.#life) {
+      this.break(`no answer within ${commandTimeout} ms`);
+      clock.after(FIRST_COMMANDS * late, () => this.#store.up && this.open(), true);
+    }
+    throw this.absence();
   }
 
   send(args: readonly RedisArgument[]): Promise<RedisReply> {

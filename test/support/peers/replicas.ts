@@ -19,6 +19,7 @@ export class FakeStore {
   readonly #clock: Clock;
   readonly #receivers = new Set<PeerReceiver>();
   readonly #dead = new Set<PeerReceiver | undefined>();
+  readonly #cut = new Set<PeerReceiver | undefined>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -28,12 +29,12 @@ export class FakeStore {
     let own: PeerReceiver | undefined;
     return {
       publishLoad: (message) => {
-        if (this.#dead.has(own)) return;
+        if (this.#dead.has(own) || this.#cut.has(own)) return;
         this.loads.push(message);
         this.#spread((receiver) => receiver.load(message));
       },
       appendPlaced: (message) => {
-        if (this.#dead.has(own)) return;
+        if (this.#dead.has(own) || this.#cut.has(own)) return;
         this.log.push(message);
         this.#spread((receiver) => receiver.placed(message));
       },
@@ -61,11 +62,23 @@ export class FakeStore {
     this.#dead.add(receiver);
   }
 
+  /** Nothing of a replica passes any more, in either direction, until `false`. @param told whether it learns of that */
+  cut(receiver: PeerReceiver, on: boolean, told: boolean): void {
+    if (on) this.#cut.add(receiver);
+    else this.#cut.delete(receiver);
+    if (!told) return;
+    receiver.connection(!on, "the connection ended");
+    if (!on) receiver.caughtUp();
+  }
+
   #spread(deliver: (receiver: PeerReceiver) => void): void {
+    const arrive = (receiver: PeerReceiver): void => {
+      if (this.#receivers.has(receiver) && !this.#cut.has(receiver)) deliver(receiver);
+    };
     for (const receiver of this.#receivers)
       for (const ms of this.fate()) {
-        if (ms === 0) deliver(receiver);
-        else this.#clock.after(ms, () => this.#receivers.has(receiver) && deliver(receiver));
+        if (ms === 0) arrive(receiver);
+        else this.#clock.after(ms, () => arrive(receiver));
       }
   }
 }
@@ -78,7 +91,7 @@ export class TestReplica {
   readonly open: { readonly ticket: InFlightTicket; readonly at: number }[] = [];
 
   constructor(
-    store: FakeStore,
+    store: { connect(): PeerTransport },
     clock: Clock,
     {
       seed = 1,

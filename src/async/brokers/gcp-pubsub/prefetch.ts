@@ -125,7 +125,7 @@ export class Prefetch {
   #failed(error: unknown): void {
     const now = this.#clock.now();
     this.#failedAt = now;
-    this.#failedWith = `nothing can be received from subscription ${this.#queue.name}: ${messageOf(error)}`;
+    this.#failedWith = `cannot receive from subscription ${this.#queue.name}: ${messageOf(error)}`;
     this.#failure =
       error instanceof SluiceError ? error : new SluiceError("BROKER_UNAVAILABLE", this.#failedWith, { cause: error });
     this.#pause = Math.min(LONGEST_PAUSE, this.#pause * 2 || FIRST_PAUSE);

@@ -20,7 +20,7 @@ export const ASYNC_ERRORS = {
   },
   REDIS_REFUSED: {
     exit: 1,
-    cause: "Redis refuses a command, and would refuse it again.",
+    cause: "Redis refuses a command, and would refuse each repetition.",
     remedy: "Check the version of Redis, and that no other program uses the same keys.",
     hint: true,
   },
@@ -62,7 +62,7 @@ export const ASYNC_ERRORS = {
   },
   QUEUE_IN_USE: {
     exit: 1,
-    cause: "A dispatcher works on the queue whose messages are to be handed back.",
+    cause: "A dispatcher works on the queue, so its messages cannot go back.",
     remedy: "Stop the dispatcher and run the command again; --force takes the messages of a dispatcher that hangs.",
   },
   ENQUEUE_INPUT: {
@@ -143,7 +143,7 @@ export const ASYNC_ERRORS = {
   },
   BATCH_INVALID: {
     exit: 2,
-    cause: "Lines of the batch cannot be sent as requests; nothing was submitted.",
+    cause: "Lines of the batch are no valid requests, so the command submitted nothing.",
     remedy: "Correct the lines that the message lists, or give --skip-invalid.",
   },
   BATCH_TOO_LONG: {

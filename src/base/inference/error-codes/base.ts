@@ -60,7 +60,7 @@ export const BASE_ERRORS = {
   TLS_PAIR_MISMATCH: {
     exit: 1,
     cause: "The key does not belong to the certificate.",
-    remedy: "Give the key that the certificate was issued for.",
+    remedy: "Give the key of the certificate.",
   },
   LISTEN_FAILED: {
     exit: 1,

@@ -152,7 +152,7 @@ export const COMMAND_ERRORS = {
   },
   REPLAY_INPUT: {
     exit: 2,
-    cause: "The files hold nothing that can be replayed.",
+    cause: "The files hold nothing to replay.",
     remedy: "Give full records of decisions, or an access log in a supported format.",
   },
   TRACE_INPUT: {

@@ -112,7 +112,7 @@ export const PICKER_ERRORS = {
   PLUGIN_ASYNC: {
     exit: 1,
     cause: "A plugin returned a promise where a decision needs the result at once.",
-    remedy: "Let the plugin return the result itself, and do the waiting in prepare of a producer.",
+    remedy: "Let the plugin return the result itself, and wait in prepare of a producer.",
   },
   PLUGIN_ANSWER: {
     exit: 1,
@@ -136,17 +136,17 @@ export const PICKER_ERRORS = {
   },
   PREPARE_TIMEOUT: {
     exit: 1,
-    cause: "A producer did not finish its preparation in time, so the decision was made without its data.",
+    cause: "A producer did not finish its preparation in time, so Sluice decided without its data.",
     remedy: "Make the producer faster, or give it more time.",
   },
   PREPARE_LIMIT: {
     exit: 1,
-    cause: "Too many requests wait for producers, so this decision was made without their data.",
+    cause: "Too many requests wait for producers, so Sluice decided without their data.",
     remedy: "Make the producers faster, or add replicas.",
   },
   BURST_FULL: {
     exit: 1,
-    cause: "A window of burst-prefix-cache-producer has its most requests, so this request did not wait for others.",
+    cause: "A window of burst-prefix-cache-producer has reached its limit, so this request did not wait for others.",
     remedy: "Raise maxBatchSize, or shorten windowDurationMs.",
   },
   PREPARE_ABORTED: {
@@ -181,7 +181,7 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_MODEL: {
     exit: 1,
-    cause: "No tokenizer is known for the model of a request, so its decision was made without tokens.",
+    cause: "Sluice has no tokenizer for the model of a request, and decided without tokens.",
     remedy:
       "Name the file in modelTokenizerMap, put it into autoDiscoveryDir, or set modelName where one model serves all.",
   },
@@ -192,12 +192,12 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_REQUEST: {
     exit: 1,
-    cause: "The prompt of a request cannot be turned into tokens, so its decision was made without them.",
+    cause: "Sluice cannot turn the prompt of a request into tokens, and decided without them.",
     remedy: "Check whether the model server accepts the request; if it does, the message says what Sluice lacks.",
   },
   TOKENIZER_LIMIT: {
     exit: 1,
-    cause: "Too many or too long prompts wait for tokenizers, so this decision was made without tokens.",
+    cause: "Too many or too long prompts wait for tokenizers, so Sluice decided without tokens.",
     remedy: "Raise workersCount, or add replicas of the picker.",
   },
   TOKENIZER_FAILED: {

@@ -186,7 +186,7 @@ schedulingProfiles:
     const study = await replayed(recordLines(tampered), QUEUE, { recordedWith: { configText: BLEND } });
     expect(study.decisions).toMatchObject({ doubtful: 3, missing: [], decidedBy: [{ decisions: 10, same: 7 }] });
     expect(study.decisions!.decidedBy[0]!.difference).toMatch(/ was .*, is /);
-    expect(unwrapped(study)).toContain("3 do NOT come out as they were with the very configuration that made them");
+    expect(unwrapped(study)).toContain("3 do NOT replay with the configuration that made them");
   });
 
   it("count once however often they are given, and are bounded", async () => {

@@ -176,7 +176,7 @@ function notesOf(
     notes.push(`${unshared} requests belong to no session: they share no beginning with any other.`);
   if (unshared < requests.length)
     notes.push(
-      "Requests of a session are taken for turns of one conversation: each prompt begins with the one before it and its answer.",
+      "Requests of a session count as turns of one conversation: each prompt begins with the one before it and its answer.",
     );
   if (adapters.length > 0)
     notes.push(

@@ -163,7 +163,7 @@ function checkText({ configHash, decisions, configuration, same, difference }: D
     return `${by}: the command does not have it, so it cannot check that these records replay as they were. Name its file with --recorded-with.`;
   const which = configHash === study.configHash ? "the configuration that is tried" : configuration;
   if (same === decisions) return `${by} (${which}): checked: all records replay as they were, bit by bit.`;
-  return `${by} (${which}): ${grouped(decisions - same)} do NOT come out as they were with the very configuration that made them (${difference}): what is said of those is doubtful. Were they made by another version, or do plugins remember something?`;
+  return `${by} (${which}): ${grouped(decisions - same)} do NOT replay with the configuration that made them (${difference}): do not rely on the figures about them. Did another version make them, or do plugins keep a state?`;
 }
 
 function doubtLines({ doubtful, replayed, missing, missingHeaders }: DecisionStudy): string[] {

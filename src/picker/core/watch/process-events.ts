@@ -13,6 +13,10 @@ export type ProcessEventKind =
   | "file-refused"
   | "gate-closed"
   | "gate-open"
+  | "replica-joined"
+  | "replica-gone"
+  | "store-away"
+  | "store-back"
   | "flow-control-on"
   | "flow-control-off"
   | "demo";

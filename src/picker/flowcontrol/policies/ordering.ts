@@ -12,7 +12,7 @@ export const fcfsOrderingPolicy = defineOrderingPolicy({
 export const edfOrderingPolicy = defineOrderingPolicy({
   type: "edf-ordering-policy",
   describe:
-    "The request whose time to live ends first is served first. Requests without a time to live are last, in the order of their arrival.",
+    "The request that expires first goes first. Requests without a time to live are last, in the order of their arrival.",
   create: () => ({ rank: ({ enqueuedAt, ttl }) => enqueuedAt + ttl }),
 });
 
@@ -27,7 +27,7 @@ const MAX_GOAL_MS = Math.floor(2 ** 63 / 1e6);
 export const sloDeadlineOrderingPolicy = defineOrderingPolicy({
   type: "slo-deadline-ordering-policy",
   describe:
-    "The request whose goal for its first token is due first is served first. The header `x-llm-d-slo-ttft-ms` (or `x-slo-ttft-ms`) has the goal in milliseconds after arrival. Requests without a valid goal are last, in the order of their arrival.",
+    "The request with the earliest deadline for its first token goes first. The header `x-llm-d-slo-ttft-ms` (or `x-slo-ttft-ms`) has the goal in milliseconds after arrival. Requests without a valid goal are last, in the order of their arrival.",
   headers: () => GOALS,
   create: () => ({ rank: ({ request, receivedAt }) => receivedAt + goalOf(request.headers) }),
 });

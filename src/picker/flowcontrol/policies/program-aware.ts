@@ -52,7 +52,7 @@ type Settings = z.output<typeof parameters>;
 export const programAwareFairness = defineFairnessPolicy({
   type: "program-aware-fairness",
   describe:
-    "The flow that was served least is served next. Service is prompt tokens plus twice the completion tokens, halves with time, and counts together with the wait of the request that leaves next.",
+    "The flow with the least service goes next. Service is prompt tokens plus twice the completion tokens, halves with time, and counts together with the wait of the request that leaves next.",
   parameters,
   create: (settings, { clock }) => new ProgramAware(settings, clock),
 });

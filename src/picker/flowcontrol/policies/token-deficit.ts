@@ -16,7 +16,7 @@ const parameters = z.strictObject({
     )
     .default({})
     .describe(
-      "Weight by fairness ID: a flow of weight 2 gets twice the tokens of a flow of weight 1. A flow that is not named has the weight of its InferenceObjectives or InferenceModels, 1 by default.",
+      "Weight by fairness ID: a flow of weight 2 gets twice the tokens of a flow of weight 1. Any other flow has the weight of its InferenceObjectives or InferenceModels, 1 by default.",
     ),
   reserve: z
     .number("the reserve must be a number")
@@ -32,7 +32,7 @@ const parameters = z.strictObject({
 export const tokenDeficitFairnessPolicy = defineFairnessPolicy({
   type: "token-deficit-fairness-policy",
   describe:
-    "Flows with queued requests get equal shares of tokens, or shares by weight. A request is charged with its prompt tokens and the expected length of its answer, and with what its answer reports in the end.",
+    "Flows with queued requests get equal shares of tokens, or shares by weight. A request costs its prompt tokens and the expected length of its answer; in the end, the reported usage counts.",
   parameters,
   create: ({ weights, reserve }) => {
     const expected = new ExpectedAnswer();

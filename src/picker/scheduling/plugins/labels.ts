@@ -61,13 +61,13 @@ export const byLabel = defineFilter({
     "write label-selector-filter, with a condition `{key, operator: In, values}` for the label; `allowsNoLabel` has no counterpart there",
   parameters: z.strictObject({
     label: z.string().min(1, { error: "must not be empty" }).describe("The label."),
-    validValues: z.array(z.string()).nullish().describe("The values that are kept."),
+    validValues: z.array(z.string()).nullish().describe("The values of the endpoints to keep."),
     allowsNoLabel: z.boolean().default(false).describe("Keep endpoints without the label, too."),
   }),
   notes: ({ label, validValues, allowsNoLabel }) =>
     allowsNoLabel || (validValues ?? []).length > 0
       ? []
-      : [`it keeps no endpoint at all: give validValues the values of ${label} that are wanted`],
+      : [`it keeps no endpoint: list in validValues the values of ${label} that are wanted`],
   create: ({ label, validValues, allowsNoLabel }) => {
     const valid = new Set(validValues);
     return {

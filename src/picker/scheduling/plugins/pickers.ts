@@ -8,7 +8,7 @@ const maxNumOfEndpoints = z
   .int()
   .default(1)
   .transform((value) => Math.max(1, value))
-  .describe("How many endpoints are offered to the proxy, best first, at most 8; 0 or less counts as 1.");
+  .describe("Number of endpoints for the proxy, best first, at most 8; 0 or less counts as 1.");
 
 /** Places that a picker puts in order: as many as a result lists. */
 const ORDERED = 8;

@@ -32,7 +32,7 @@ export const requestAttributeReporter = defineRequestHook({
       .array(attribute())
       .length(1, { error: "must contain exactly one entry" })
       .describe(
-        "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`; the expression yields a number, 0 is not written; the condition, where there is one, must hold",
+        "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`: writes the number of the expression, unless it is 0 or a condition does not hold",
       ),
   }),
   create: ({ attributes }) => new AttributeReporter(attributes[0]!),

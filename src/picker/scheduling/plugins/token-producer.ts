@@ -38,7 +38,7 @@ const parameters = z
     local: localTokenizers
       .optional()
       .describe(
-        "Backend in this process: tokenizers from files, in worker threads. `modelTokenizerMap`: by model, the path of its `tokenizer.json` or of the folder with it. `autoDiscoveryDir` (`/mnt/models`): a folder that is searched for further models, laid out as `org/name` or as a cache of Hugging Face. `autoDiscoveryTokenizerFileName` (`tokenizer.json`). `workersCount` (2): threads. `timeout` (`400ms`): how long a decision waits for tokens. `prefixCacheMB` (64): memory for the beginnings of prompts that were seen before, for each model and thread. `chatTemplate`: path of a template in place of those of the models. `chatTemplateContentFormat` (`auto`, `string`, `openai`) and `defaultChatTemplateKwargs`: as vLLM's flags of these names.",
+        "Backend in this process: tokenizers from files, in worker threads. `modelTokenizerMap`: by model, the path of its `tokenizer.json` or of the folder with it. `autoDiscoveryDir` (`/mnt/models`): a folder with further models, laid out as `org/name` or as a cache of Hugging Face. `autoDiscoveryTokenizerFileName` (`tokenizer.json`). `workersCount` (2): threads. `timeout` (`400ms`): how long a decision waits for tokens. `prefixCacheMB` (64; 0 = none): memory for the beginnings of earlier prompts, for each model and thread. `chatTemplate`: path of a template in place of those of the models. `chatTemplateContentFormat` (`auto`, `string`, `openai`) and `defaultChatTemplateKwargs`: as vLLM's flags of these names.",
       ),
     modelName: z
       .string()
@@ -59,7 +59,7 @@ const parameters = z
           context.addIssue({ code: "custom", message: NO_UDS });
       })
       .describe(
-        "Deprecated: Sluice asks no side-car. With a `modelTokenizerMap`, it is read as that of local; without one, it is refused.",
+        "Deprecated: Sluice asks no side-car. With a `modelTokenizerMap`, it counts as that of local; without one, it is an error.",
       ),
   })
   .superRefine(({ estimate, vllm, local, modelName, udsTokenizerConfig: uds }, context) => {

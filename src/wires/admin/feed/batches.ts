@@ -11,6 +11,13 @@ export interface BatchesFeed {
   readonly linesPerSecond: number;
   /** At most 100. */
   readonly batches: readonly BatchFeed[];
+  /** Whether whoever asks may cancel batches. */
+  readonly mayCancel: boolean;
+}
+
+/** The body of `POST /debug/batches/cancel`; the answer is a `BatchFeed`. */
+export interface BatchCancel {
+  readonly id: string;
 }
 
 /** Whether lines of batches may go to the model servers now. */

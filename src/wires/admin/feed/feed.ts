@@ -1,5 +1,5 @@
 /**
- * What a serving process (`gateway`, `epp`, `dispatch`) tells its page: the types of all answers. Types only, no Node API: the
+ * What a serving process (`gateway`, `epp`, `dispatch`, `batch-server`) tells its page: the types of all answers. Types only, no Node API: the
  * page and the process compile against the same files. Units stand in the names or in the comments; an unknown number is null,
  * because JSON has no NaN. `at` and `...At` are Unix times in milliseconds, unless a comment says otherwise.
  *
@@ -42,7 +42,7 @@ export interface FeedError {
   readonly error: string;
 }
 
-export type FeedKind = "gateway" | "epp" | "dispatch";
+export type FeedKind = "gateway" | "epp" | "dispatch" | "batch-server";
 
 export type FeedTopic = "overview" | "events" | "endpoints" | "decisions" | "queues";
 
@@ -72,6 +72,8 @@ export interface FeedHello {
   readonly demo: boolean;
   /** Whether `/debug/peers` answers: the process shares what it knows with other replicas. */
   readonly replicas: boolean;
+  /** Whether `/debug/limits` answers: there are limits by key and model. */
+  readonly limits: boolean;
   /** Whether `/debug/batches` answers. */
   readonly batches: boolean;
   /** What the rings hold at most, and their bytes. */

@@ -115,7 +115,7 @@ function filterOf(query: Query): DecisionFilter {
 }
 
 /** What a process has beside its feed. */
-export type Beside = Partial<Pick<FeedHello, "demo" | "replicas" | "batches">>;
+export type Beside = Partial<Pick<FeedHello, "demo" | "replicas" | "limits" | "batches">>;
 
 /** The whole of `hello`, with what the server knows. */
 export function helloOf(source: FeedSource, readers: FeedHello["readers"], beside: Beside = {}): FeedHello {
@@ -125,7 +125,7 @@ export function helloOf(source: FeedSource, readers: FeedHello["readers"], besid
     instance: source.instance,
     topics: source.topics,
     history: source.history !== undefined,
-    ...{ demo: false, replicas: false, batches: false, ...beside },
+    ...{ demo: false, replicas: false, limits: false, batches: false, ...beside },
     readers,
   };
 }

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../../base/clock/clock.ts";
 import type { InferenceCore } from "../../../picker/core/inference-core.ts";
+import { ReplicaWatch } from "../../../picker/core/watch/replica-watch.ts";
 import { GAUGE } from "../../../picker/core/watch/traffic-watch.ts";
 
 /**
@@ -47,7 +48,8 @@ export function everySecond(
 
 /** Measures once a second what no event tells: saturation, requests in flight and waiting, states, the process itself. */
 export function sampleCore(core: InferenceCore): () => void {
-  const { watch, endpoints, clock } = core;
+  const { watch, endpoints, clock, peers } = core;
+  const replicas = new ReplicaWatch(watch.events);
   return everySecond(
     clock,
     () => watch.wallOf(clock.now()),
@@ -64,6 +66,7 @@ export function sampleCore(core: InferenceCore): () => void {
       const states = { up: 0, blind: 0, down: 0 };
       for (const { state } of endpoints.list()) states[state]++;
       for (const state of ["up", "blind", "down"] as const) ring.set(GAUGE[state], states[state]);
+      if (peers !== undefined) replicas.look(peers);
       ring.set(GAUGE.cpu, cpu);
       ring.set(GAUGE.lag, lag);
     },

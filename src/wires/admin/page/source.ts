@@ -72,7 +72,10 @@ export interface FeedSource {
   /** As in `FeedHello`: word characters and `-`, at most 64. */
   readonly instance: string;
   /** All but what the server knows itself. */
-  hello(): Omit<FeedHello, "feed" | "instance" | "readers" | "topics" | "history" | "demo" | "replicas" | "batches">;
+  hello(): Omit<
+    FeedHello,
+    "feed" | "instance" | "readers" | "topics" | "history" | "demo" | "replicas" | "limits" | "batches"
+  >;
   readonly events: EventRing<EventKind>;
   overview(seconds: number): Omit<Overview, "events" | "lastEventId">;
   /** The last full second, in Unix seconds; and the oldest that is kept. */

@@ -26,7 +26,7 @@ const cacheSize = () =>
 export const mmEmbeddingsCacheProducer = defineProducer({
   type: "mm-embeddings-cache-producer",
   describe:
-    "Remembers which images, sounds and videos were sent where, and publishes how many of a request's items each endpoint has probably encoded before.",
+    "Remembers the images, sounds and videos that each endpoint got, and publishes how many of a request's items each endpoint has probably encoded before.",
   parameters: z.strictObject({
     cacheSizeInMBPerServer: cacheSize().describe(
       "Size of an endpoint's cache of embeddings in MiB, each item 2 MiB; 0 or less counts as 4096, the default.",

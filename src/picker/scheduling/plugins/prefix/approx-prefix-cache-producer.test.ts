@@ -55,7 +55,7 @@ describe("approx-prefix-cache-producer", () => {
   });
 
   it("remembers no more than the process gives it memory for", () => {
-    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 560 });
+    const producer = instanceOf(approxPrefixCacheProducer, {}, { indexBytes: 600 });
     route(producer, requestOf(text(2000)), pool[1]!);
     expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 5, 0]);
   });

@@ -50,7 +50,7 @@ const parameters = z
       .default(true)
       .describe("Take block size and capacity from the engines' cache configuration where they report it."),
     blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
-    blockSize: z.int().optional().describe("Deprecated alias, used while blockSizeTokens is left at 16."),
+    blockSize: z.int().optional().describe("Deprecated name of blockSizeTokens; counts while that is 16."),
     maxPrefixBlocksToMatch: z
       .int()
       .min(0)
@@ -60,7 +60,7 @@ const parameters = z
       .int("maxPrefixTokensToMatch must be an integer")
       .min(0, "maxPrefixTokensToMatch must not be negative")
       .default(131_072)
-      .describe("The most tokens per request that are hashed; 0 = maxPrefixBlocksToMatch decides."),
+      .describe("The most tokens of a request that Sluice hashes; 0 = maxPrefixBlocksToMatch decides."),
     lruCapacityPerServer: z
       .int()
       .min(1)
@@ -82,7 +82,7 @@ const parameters = z
 export const approxPrefixCacheProducer = defineProducer({
   type: "approx-prefix-cache-producer",
   describe:
-    "Remembers which prompt prefixes were routed where, and publishes how much of a prompt each endpoint may hold.",
+    "Remembers the prompt prefixes that each endpoint got, and publishes how much of a prompt each endpoint may hold.",
   parameters,
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
   optional: [TOKENIZED_PROMPT],
@@ -235,11 +235,11 @@ class ApproxPrefixCache implements Producer {
     const repeats = --this.#untilRepeat <= 0;
     if (repeats) this.#untilRepeat = REPEAT_EVERY;
     const { low, high, count } = repeats ? hashes : this.#news!;
-    if (count > 0) channel.placed(endpoint, { low, high, count, blockTokens });
+    if (count > 0) channel.placed(endpoint, { low, high, from: 0, count, blockTokens });
   }
 
   #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {
-    this.index.addForPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
+    this.index.addOfPeer(blocks, endpoint.slot, blocks.blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
   }
 

@@ -16,7 +16,7 @@ const lruSize = z
   .int()
   .default(DEFAULT_SIZE)
   .transform((value) => (value > 0 ? Math.min(value, MAX_SIZE) : DEFAULT_SIZE))
-  .describe("Endpoints whose last cold prompt is remembered, at most 65536; 0 or less counts as 1024.");
+  .describe("Endpoints whose last cold prompt Sluice remembers, at most 65536; 0 or less counts as 1024.");
 
 /** The producer whose prefix matches show that a prompt is cold. The scorer and this producer must use the same one. */
 const prefixMatchInfoProducerName = z

@@ -67,7 +67,7 @@ const kvBlockIndexConfig = z.strictObject({
   redisConfig: z
     .never({
       error:
-        "is not supported: the index is in the memory of each picker, which hears the engines itself; remove it, and inMemoryConfig with its defaults counts",
+        "is not supported: each picker keeps the index in its memory; remove it, and inMemoryConfig with its defaults counts",
     })
     .optional(),
   enableMetrics: z.boolean().default(false),
@@ -143,8 +143,8 @@ export const preciseParameters = {
   speculativeIndexing: z
     .boolean()
     .default(false)
-    .describe("Expect the blocks of a routed prompt at its endpoint, until the engine announces them."),
-  speculativeTTL: durationText("2s").describe("How long such blocks are expected."),
+    .describe("Count the blocks of a routed prompt at its endpoint before the engine announces them."),
+  speculativeTTL: durationText("2s").describe("How long such blocks count."),
 };
 
 const schema = z.strictObject(preciseParameters);

@@ -17,7 +17,7 @@ import { indexerConfig, preciseNotes, preciseParameters } from "./precise-parame
 export const precisePrefixCacheProducer = defineProducer({
   type: "precise-prefix-cache-producer",
   describe:
-    "Hears from the engines which blocks they hold (KV-cache events), and publishes how much of a prompt each endpoint holds. It needs real tokens: a token-producer with a tokenizer.",
+    "Reads the KV-cache events of the engines, and publishes how much of a prompt each endpoint holds. It needs real tokens: a token-producer with a tokenizer.",
   parameters: z.strictObject(preciseParameters),
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS],
   requires: [TOKENIZED_PROMPT],
@@ -36,7 +36,7 @@ export const precisePrefixCacheScorer = defineScorer({
       .extend({ tokenizersPoolConfig: tokenizersPoolConfig.optional() })
       .prefault({})
       .describe(
-        "As of precise-prefix-cache-producer, and `tokenizersPoolConfig`: with it, a token-producer with the backend `local` comes along. `modelName` and `local` are those of token-producer, `hf.tokenizersCacheDir` is the folder that is searched, and `uds.modelTokenizerMap` counts as that of `local`. Sluice downloads nothing and asks no socket.",
+        "As of precise-prefix-cache-producer. `tokenizersPoolConfig` adds a token-producer with the backend `local`: `modelName` and `local` are its parameters, `hf.tokenizersCacheDir` is its folder of models, and `uds.modelTokenizerMap` its map. Sluice downloads nothing and asks no socket.",
       ),
     prefixMatchInfoProducerName: z
       .string()

@@ -76,7 +76,7 @@ const filterParameters = z
           input === "latencyPredictor" ? "latencyPredictor: not yet: needs the latency predictor" : undefined,
       })
       .default("prefillThroughput")
-      .describe("How the time to the first token is estimated: from tokens in flight and `peakPrefillThroughput`."),
+      .describe("Estimate of the time to the first token: from tokens in flight and `peakPrefillThroughput`."),
     peakPrefillThroughput: z
       .number()
       .min(0)

@@ -71,7 +71,7 @@ export const sessionAffinityParameters = z.strictObject({
   profileName: z
     .string()
     .default("")
-    .describe("The profile whose first endpoint a session is bound to; empty = the endpoint that serves."),
+    .describe("The profile whose first endpoint the session keeps; empty = the endpoint that serves."),
 });
 
 export type SessionAffinityParameters = z.output<typeof sessionAffinityParameters>;

@@ -41,7 +41,7 @@ const parameters = sessionAffinityParameters
 export const sessionAffinityProducer = defineProducer({
   type: "session-affinity-producer",
   describe:
-    "Publishes which endpoint the session of a request is bound to. Sluice adds it with session-affinity-scorer and session-affinity-filter.",
+    "Publishes the endpoint of the session of a request. Sluice adds it with session-affinity-scorer and session-affinity-filter.",
   parameters,
   produces: [SESSION_BOUND],
   optional: [SESSION_ID],

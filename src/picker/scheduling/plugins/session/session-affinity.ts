@@ -26,7 +26,7 @@ function sessionAffinityCompanions(parameters: SessionAffinityParameters): reado
 /** scheduling 3.9.2 */
 export const sessionAffinityFilter = defineFilter({
   type: "session-affinity-filter",
-  describe: "Keeps only the endpoint that the request's session is bound to, where it is a candidate; otherwise all.",
+  describe: "Keeps only the endpoint of the request's session, if it is a candidate; otherwise all.",
   parameters: sessionAffinityParameters,
   requires: [SESSION_BOUND],
   companions: sessionAffinityCompanions,
@@ -47,7 +47,7 @@ export const sessionAffinityFilter = defineFilter({
 /** scheduling 3.9.2 */
 export const sessionAffinityScorer = defineScorer({
   type: "session-affinity-scorer",
-  describe: "Prefers the endpoint that the request's session is bound to.",
+  describe: "Prefers the endpoint of the request's session.",
   parameters: sessionAffinityParameters,
   requires: [SESSION_BOUND],
   companions: sessionAffinityCompanions,

@@ -1,0 +1,249 @@
+const WAYS = 8;
+const STRIDE = 4;
+const HIGH = 1;
+const SLOT = 2;
+const STAMP = 3;
+/** Numbers of a set: two cache lines. */
+const SET = WAYS * STRIDE;
+const SHARD_BITS = 6;
+const SHARDS = 1 << SHARD_BITS;
+const FIRST_SLOTS = 32;
+const FIRST_GROUPS = 16;
+
+/**
+ * The placements of one endpoint, each with a stamp. Stamps count up and begin again, so they are compared by their difference.
+ */
+class Groups {
+  /** The stamp of the present placement: it is over once it has a block that was new. */
+  next = 1;
+  blocks = 0;
+  weight = 0;
+  /** Rings by stamp: blocks of the placement that no later one has and this process has not placed itself; tokens in each of them. */
+  #left = new Int32Array(FIRST_GROUPS);
+  #tokens = new Float64Array(FIRST_GROUPS);
+
+  get bytes(): number {
+    return this.#left.byteLength + this.#tokens.byteLength;
+  }
+
+  /** @param forgotten the last stamp that is */
+  begin(blockTokens: number, forgotten: number): void {
+    if (((this.next - forgotten) | 0) >= this.#left.length) this.#grow(forgotten);
+    const at = this.next & (this.#left.length - 1);
+    this.weight += this.#left[at]! * (blockTokens - this.#tokens[at]!);
+    this.#tokens[at] = blockTokens;
+  }
+
+  /** Blocks join a placement, or leave it with a negative number. */
+  change(stamp: number, blocks: number): void {
+    const at = stamp & (this.#left.length - 1);
+    this.#left[at]! += blocks;
+    this.blocks += blocks;
+    this.weight = this.blocks === 0 ? 0 : this.weight + blocks * this.#tokens[at]!;
+  }
+
+  /** All blocks of a placement leave. @returns how many there were */
+  clear(stamp: number): number {
+    const left = this.#left[stamp & (this.#left.length - 1)]!;
+    this.change(stamp, -left);
+    return left;
+  }
+
+  #grow(forgotten: number): void {
+    const size = 2 * this.#left.length;
+    const left = new Int32Array(size);
+    const tokens = new Float64Array(size);
+    for (let stamp = this.next; stamp !== forgotten; stamp = (stamp - 1) | 0) {
+      left[stamp & (size - 1)] = this.#left[stamp & (this.#left.length - 1)]!;
+      tokens[stamp & (size - 1)] = this.#tokens[stamp & (this.#left.length - 1)]!;
+    }
+    this.#left = left;
+    this.#tokens = tokens;
+  }
+}
+
+/**
+ * Which blocks peers have placed at which endpoints, for many placements a second: a table of sets with eight places, each for one
+ * pair of block and endpoint. A block costs one look at two sets, which depend on its hash alone, and an endpoint forgets a whole
+ * placement at once, by its stamp. So it costs a part of what an exact index with an order of use does.
+ *
+ * A pair takes a place in the emptier one of its two sets. At most half of all places are in use, so two full sets are next to
+ * impossible. A pair that still counts would be lost there, and with it the rest of its prompt.
+ *
+ * Memory: 32 bytes for each pair and 12 for each placement, and up to twice that allocated. Shards grow one by one, so that no growth
+ * takes long.
+ */
+export class PeerBlocks {
+  /** Four numbers for each place: the halves of the hash, the slot of the endpoint, and the stamp of the placement. */
+  readonly #shards = Array.from({ length: SHARDS }, () => new Int32Array(SET));
+  /** By slot. */
+  readonly #groups: (Groups | undefined)[] = [];
+  /** By slot: the last stamp that is forgotten. */
+  #forgotten = new Int32Array(FIRST_SLOTS);
+  #size = 0;
+  /** Where `#find` would put what it did not find. */
+  #place = 0;
+  /** Rotates over the places of full sets. */
+  #victim = 0;
+
+  /** Pairs of block and endpoint. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Bytes allocated. */
+  get bytes(): number {
+    let bytes = this.#forgotten.byteLength;
+    for (const shard of this.#shards) bytes += shard.byteLength;
+    for (const groups of this.#groups) bytes += groups?.bytes ?? 0;
+    return bytes;
+  }
+
+  /** The blocks that count at the endpoint of `slot`. */
+  blocksOf(slot: number): number {
+    return this.#groups[slot]?.blocks ?? 0;
+  }
+
+  /** Their tokens. */
+  weightOf(slot: number): number {
+    return this.#groups[slot]?.weight ?? 0;
+  }
+
+  /** Begins a placement at an endpoint. @param blockTokens tokens in each of its blocks, above 0 */
+  begin(slot: number, blockTokens: number): void {
+    if (slot >= this.#forgotten.length) this.#reach(slot);
+    while (this.#groups.length <= slot) this.#groups.push(undefined);
+    this.#groups[slot] ??= new Groups();
+    this.#groups[slot].begin(blockTokens, this.#forgotten[slot]!);
+  }
+
+  /**
+   * Adds a block to the placement that has begun.
+   * @returns whether the endpoint did not have it
+   */
+  put(low: number, high: number, slot: number): boolean {
+    const shard = this.#roomy(high >>> (32 - SHARD_BITS));
+    const groups = this.#groups[slot]!;
+    const known = this.#find(shard, low, high, slot);
+    if (known >= 0) groups.change(shard[known + STAMP]!, -1);
+    else this.#size++;
+    const place = known >= 0 ? known : this.#place;
+    shard[place] = low;
+    shard[place + HIGH] = high;
+    shard[place + SLOT] = slot;
+    shard[place + STAMP] = groups.next;
+    groups.change(groups.next, 1);
+    return known < 0;
+  }
+
+  /** Ends a placement with at least one block that was new. Blocks of one without belong to the next placement. */
+  end(slot: number): void {
+    const groups = this.#groups[slot]!;
+    groups.next = (groups.next + 1) | 0;
+  }
+
+  /** Forgets the oldest placement of an endpoint, which has one. */
+  forget(slot: number): void {
+    this.#size -= this.#groups[slot]!.clear(++this.#forgotten[slot]!);
+  }
+
+  /** Forgets an endpoint that has left. Its placements must have been forgotten. */
+  remove(slot: number): void {
+    const groups = this.#groups[slot];
+    if (groups === undefined) return;
+    // Blocks of a placement that had no new ones.
+    this.#size -= groups.clear(groups.next);
+    this.#forgotten[slot] = groups.next;
+    groups.next = (groups.next + 1) | 0;
+  }
+
+  /** This process has placed the block itself. @returns whether a peer had */
+  take(low: number, high: number, slot: number): boolean {
+    const shard = this.#shards[high >>> (32 - SHARD_BITS)]!;
+    const known = this.#find(shard, low, high, slot);
+    if (known < 0) return false;
+    this.#groups[slot]!.change(shard[known + STAMP]!, -1);
+    this.#size--;
+    shard[known + STAMP] = this.#forgotten[slot]!;
+    return true;
+  }
+
+  /**
+   * Moves the endpoints that hold a block from one bit set of slots to another one.
+   * @param words number of words of both sets
+   * @returns whether any was moved
+   */
+  keep(low: number, high: number, gone: Uint32Array, alive: Uint32Array, words: number): boolean {
+    const shard = this.#shards[high >>> (32 - SHARD_BITS)]!;
+    let moved = false;
+    for (let set = 0; set < 2; set++) {
+      const from = setOf(shard, set === 0 ? low : high);
+      for (let at = from; at < from + SET; at += STRIDE) {
+        if (shard[at] !== low || shard[at + HIGH] !== high || !this.#lives(shard, at)) continue;
+        const slot = shard[at + SLOT]!;
+        const word = slot >>> 5;
+        const bit = 1 << (slot & 31);
+        if (word >= words || (gone[word]! & bit) === 0) continue;
+        gone[word]! &= ~bit;
+        alive[word]! |= bit;
+        moved = true;
+      }
+    }
+    return moved;
+  }
+
+  #lives(shard: Int32Array, at: number): boolean {
+    return ((shard[at + STAMP]! - this.#forgotten[shard[at + SLOT]!]!) | 0) > 0;
+  }
+
+  /** @returns the place of a pair that counts, or -1: then `#place` is where to put it */
+  #find(shard: Int32Array, low: number, high: number, slot: number): number {
+    const forgotten = this.#forgotten;
+    let most = 0;
+    this.#place = -1;
+    for (let set = 0; set < 2; set++) {
+      const from = setOf(shard, set === 0 ? low : high);
+      let free = 0;
+      let place = -1;
+      for (let at = from; at < from + SET; at += STRIDE) {
+        const other = shard[at + SLOT]!;
+        if (((shard[at + STAMP]! - forgotten[other]!) | 0) <= 0) {
+          free++;
+          place = at;
+        } else if (shard[at] === low && shard[at + HIGH] === high && other === slot) return at;
+      }
+      if (free <= most) continue;
+      most = free;
+      this.#place = place;
+    }
+    if (this.#place < 0) this.#place = setOf(shard, low) + STRIDE * (this.#victim++ & (WAYS - 1));
+    return -1;
+  }
+
+  /** The shard, with places for twice its part of all pairs. */
+  #roomy(number: number): Int32Array {
+    const shard = this.#shards[number]!;
+    if ((shard.length / STRIDE) * SHARDS >= 2 * this.#size) return shard;
+    const larger = new Int32Array(2 * shard.length);
+    for (let at = 0; at < shard.length; at += STRIDE) {
+      if (!this.#lives(shard, at)) continue;
+      this.#find(larger, shard[at]!, shard[at + HIGH]!, shard[at + SLOT]!);
+      larger.set(shard.subarray(at, at + STRIDE), this.#place);
+    }
+    this.#shards[number] = larger;
+    return larger;
+  }
+
+  #reach(slot: number): void {
+    let slots = this.#forgotten.length;
+    while (slots <= slot) slots *= 2;
+    const forgotten = new Int32Array(slots);
+    forgotten.set(this.#forgotten);
+    this.#forgotten = forgotten;
+  }
+}
+
+/** The first number of the set that half of a hash leads to. */
+function setOf(shard: Int32Array, half: number): number {
+  return SET * (half & (shard.length / SET - 1));
+}

@@ -1,0 +1,47 @@
+import type { Hono } from "hono";
+import { type Authorize, adminRequest, CANCEL_PATH } from "./access.ts";
+import type { BatchCancel, BatchesFeed, BatchFeed } from "./feed/batches.ts";
+import { postedJson, refused } from "./page/posted-json.ts";
+
+/** The longest body in bytes. */
+const MAX_BODY = 1024;
+
+const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
+
+/** The batches of a process, for its page. */
+export interface BatchesSource {
+  /** @throws SluiceError BATCH_STORE */
+  feed(): Omit<BatchesFeed, "mayCancel">;
+  /**
+   * Begins to end a batch of any caller.
+   * @returns the batch as it is now, and whether it is cancelled; undefined = there is no such batch
+   * @throws SluiceError BATCH_STORE
+   */
+  cancel(id: string): { readonly batch: BatchFeed; readonly isCancelled: boolean } | undefined;
+}
+
+/** Serves `/debug/batches`, and cancels a batch for a client that may. @param source undefined = the process has no batches */
+export function batchesRoutes(app: Hono, source: BatchesSource | undefined, authorize: Authorize): void {
+  app.get("/debug/batches", async (context) => {
+    if (source === undefined) return refused(context, 404, NO_BATCHES);
+    const verdict = await authorize(adminRequest(context, { method: "POST", path: CANCEL_PATH }));
+    return context.json({ ...source.feed(), mayCancel: verdict === undefined } satisfies BatchesFeed);
+  });
+  app.post(CANCEL_PATH, async (context) => {
+    if (source === undefined) return refused(context, 404, NO_BATCHES);
+    const posted = await postedJson(context, {
+      maxBody: MAX_BODY,
+      foreign: "only the page of this process cancels batches",
+      tooLong: `the order has a content-length of at most ${MAX_BODY} bytes`,
+      notJson: "the body is not JSON",
+    });
+    if ("refusal" in posted) return posted.refusal;
+    const order = posted.json as Partial<BatchCancel> | null;
+    if (typeof order?.id !== "string" || order.id === "") return refused(context, 400, "the body is {id: ...}");
+    const found = source.cancel(order.id);
+    if (found === undefined) return refused(context, 404, "there is no such batch");
+    const { batch, isCancelled } = found;
+    if (!isCancelled) return refused(context, 409, `a batch with the status ${batch.status} cannot be cancelled`);
+    return context.json(batch);
+  });
+}

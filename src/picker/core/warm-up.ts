@@ -1,7 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
-import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
+import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
@@ -10,15 +11,17 @@ import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
 /**
- * Short exchanges, of which half have a streamed answer. V8 compiles a function after some hundred calls. Then the first
- * requests cost about what later ones do; `node bench/first-requests.ts` compares them.
+ * Exchanges of each core; half of them have a streamed answer. A word has five bytes: the prompts have 0.5 to 1 KB, 16 KB, 200 KB.
+ * V8 compiles a function that each exchange calls once after about 500 calls: with a tenth fewer exchanges, the first 1,000
+ * requests compile three times as many functions. `node bench/first-requests.ts` compares these requests with later ones.
  */
-const SHORT = 300;
-/** Words of a long prompt, five bytes each, and how many exchanges have such a prompt: 16 KB, 200 KB. */
-const LONG = [
-  { words: 3200, times: 24 },
-  { words: 40_000, times: 1 },
+const PROMPTS = [
+  { words: 100, more: 100, times: 260 },
+  { words: 3200, more: 0, times: 12 },
+  { words: 40_000, more: 0, times: 1 },
 ] as const;
+/** Prompts that begin with other words. Those of one group share four fifths, as prompts with the same instructions do. */
+const GROUPS = 6;
 /** Chunks of a long answer. */
 const CHUNKS = 400;
 
@@ -31,8 +34,11 @@ export interface WarmUpOptions {
 }
 
 /**
- * Runs synthetic exchanges through a core of its own, so that the first real request finds compiled code: short and long
+ * Runs synthetic exchanges through cores of its own, so that the first real request finds compiled code: short and long
  * prompts, answers in one piece and in many. The warm-up uses neither other hosts nor the process's own core.
+ *
+ * There are two cores, one after the other. V8 compiles code for the objects and functions that it has seen; what it compiles for
+ * one core alone, it throws away at the first request of another.
  *
  * A configuration may refuse these exchanges and serve others, such as gRPC only, or requests with a certain header. Then the
  * code before the refusal is warm. Plugins of users may act on the requests that they see, so they must not see these. With
@@ -44,10 +50,19 @@ export async function warmUp(
   { ours = PLUGIN_REGISTRY, play = withoutWire(clock) }: WarmUpOptions = {},
 ): Promise<void> {
   const isOurs = config.configured.every(({ definition }) => ours.get(definition.type) === definition);
+  for (const seed of [1, 2]) {
+    const core = coreOf(clock, isOurs ? config : loadConfig(undefined, ours), seed);
+    await play((wire) => core.openExchange(wire), exchanges());
+    await core.close();
+  }
+}
+
+/** A core with a pool of its own. */
+function coreOf(clock: Clock, config: EffectiveConfig, seed: number): InferenceCore {
   const core = new InferenceCore({
     clock,
-    random: new SeededRandom(1),
-    config: isOurs ? config : loadConfig(undefined, ours),
+    random: new SeededRandom(seed),
+    config,
     models: { objectives: objectivesFromFlags([]) },
     staleness: 2000,
     ignoreSubset: false,
@@ -63,35 +78,39 @@ export async function warmUp(
       rank: 0,
       labels: {},
     });
-  for (const [i, endpoint] of core.endpoints.list().entries())
-    endpoint.metrics = { ...LOAD, waiting: i % 3, running: i, scrapedAt: clock.now() };
-  await play((wire) => core.openExchange(wire), exchanges());
-  await core.close();
+  const pages = new Dialects().of({}).createReader();
+  for (const [i, endpoint] of core.endpoints.list().entries()) {
+    const page = Buffer.from(pageOf(i % 3, i));
+    endpoint.metrics = pages.read(page, page.length, UNKNOWN_METRICS, clock.now()).metrics;
+  }
+  return core;
 }
 
-/** Values as a scrape reads them: decisions run other code where they are unknown. */
-const LOAD: EndpointMetrics = {
-  waiting: 0,
-  running: 0,
-  kvUsage: 0.25,
-  maxLora: 4,
-  loraRunning: new Set(),
-  loraWaiting: new Set(),
-  blockSize: 16,
-  blocks: 10_000,
-  scrapedAt: 0,
-};
+/**
+ * A metrics page: decisions run other code where the load is unknown, and code compiled for objects of another origin is thrown
+ * away. Its cache is so small that the index drops prompts, too.
+ */
+function pageOf(waiting: number, running: number): string {
+  return `vllm:num_requests_waiting ${waiting}
+vllm:num_requests_running ${running}
+vllm:kv_cache_usage_perc 0.25
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="",waiting_lora_adapters=""} 1
+vllm:cache_config_info{block_size="16",num_gpu_blocks="1600"} 1
+`;
+}
 
 function* exchanges(): Iterable<SyntheticExchange> {
   const long = answer(CHUNKS);
-  for (let i = 0; i < SHORT; i++) yield exchange(i, 100 + (i % 100), i % 2 === 0 ? PLAIN : STREAMED);
-  for (const { words, times } of LONG) for (let i = 0; i < times; i++) yield exchange(i, words, STREAMED);
+  for (const { words, more, times } of PROMPTS)
+    for (let i = 0; i < times; i++)
+      yield exchange(i, words + (more === 0 ? 0 : i % more), i % 2 === 0 ? STREAMED : PLAIN);
   yield exchange(0, 100, long);
 }
 
 /** @param number makes the prompt another one */
 function exchange(number: number, words: number, { answerType, answer: chunks }: Answer): SyntheticExchange {
-  const content = `${number} ${"word ".repeat(words)}`;
+  const shared = Math.round(0.8 * words);
+  const content = `${number % GROUPS} ${"word ".repeat(shared)}${number} ${"word ".repeat(words - shared)}`;
   const body = Buffer.from(
     `{"model":"warm-up","stream":${chunks.length > 1},"max_tokens":256,"temperature":0.7,"top_p":1,"n":1,"stop":null,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"${content}"}]}`,
   );

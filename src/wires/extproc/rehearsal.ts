@@ -13,7 +13,6 @@ import {
 } from "../../base/grpc/h2/protocol.ts";
 import { createH2Server } from "../../base/grpc/h2/server.ts";
 import { Writer } from "../../base/grpc/protobuf.ts";
-import type { GrpcHandler, GrpcStreamEvents } from "../../base/grpc/transport.ts";
 import type { PlayExchanges, SyntheticExchange } from "../../picker/exchange/synthetic.ts";
 import { BODY_MODE, PROCESS_PATH } from "./messages.ts";
 import { Notices } from "./notices.ts";
@@ -54,38 +53,19 @@ const NEWEST = 62;
 export function rehearsal(wire: WireOptions, clock: Clock): PlayExchanges {
   return async (openExchange, exchanges) => {
     const process = processHandler({ wire, clock, notices: new Notices(() => {}), openExchange, onError() {} });
-    let ended = (): void => {};
-    const handler: GrpcHandler = (stream) => {
-      let session: GrpcStreamEvents;
-      try {
-        session = process(stream);
-      } catch (error) {
-        ended();
-        throw error;
-      }
-      return {
-        message: (bytes) => session.message(bytes),
-        halfClosed: () => session.halfClosed(),
-        closed(cause) {
-          session.closed(cause);
-          ended();
-        },
-      };
-    };
     let socket: Socket | undefined;
-    const server = createH2Server({ host: "127.0.0.1", port: 0, handlers: new Map([[PROCESS_PATH, handler]]) }, clock);
+    const server = createH2Server({ host: "127.0.0.1", port: 0, handlers: new Map([[PROCESS_PATH, process]]) }, clock);
     try {
       const { port } = await server.listen();
       await new Promise<void>((resolve) => {
         const connection = connect(port, "127.0.0.1");
         socket = connection;
         const timer = clock.after(PATIENCE, () => resolve());
-        connection.on("data", () => {});
         for (const end of ["error", "close"] as const) connection.on(end, () => resolve());
         const client = new RehearsingClient(connection, exchanges);
-        ended = () => {
-          if (client.ended()) resolve();
-        };
+        connection.on("data", (chunk: Buffer) => {
+          if (client.read(chunk)) resolve();
+        });
         connection.on("connect", () => {
           if (client.begin()) resolve();
         });
@@ -101,7 +81,10 @@ export function rehearsal(wire: WireOptions, clock: Clock): PlayExchanges {
   };
 }
 
-/** The client's side of the connection. It reads nothing: the handler says when a call has ended. */
+/**
+ * The client's side of the connection. It reads only where the frames of the answers begin: a call ends with the frame of its
+ * trailers. So the sessions are those that the server has for a proxy, and their code is compiled for these.
+ */
 class RehearsingClient {
   readonly #socket: Socket;
   readonly #exchanges: Iterator<SyntheticExchange>;
@@ -109,6 +92,11 @@ class RehearsingClient {
   #stream = 1;
   #open = 0;
   #more = true;
+  /** The header of the frame being read, and the bytes of it that have arrived. */
+  readonly #head = Buffer.alloc(FRAME_HEADER);
+  #filled = 0;
+  /** Bytes of the payload being skipped. */
+  #payload = 0;
 
   constructor(socket: Socket, exchanges: Iterable<SyntheticExchange>) {
     this.#socket = socket;
@@ -129,9 +117,23 @@ class RehearsingClient {
     return this.#open === 0;
   }
 
-  /** A call has ended. @returns whether it was the last one */
-  ended(): boolean {
-    this.#open--;
+  /** Takes bytes of the answers. @returns whether the last call has ended */
+  read(chunk: Buffer): boolean {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#payload > 0) {
+        const skipped = Math.min(this.#payload, chunk.length - at);
+        this.#payload -= skipped;
+        at += skipped;
+        continue;
+      }
+      const taken = chunk.copy(this.#head, this.#filled, at);
+      at += taken;
+      this.#filled += taken;
+      if (this.#filled < FRAME_HEADER) continue;
+      this.#filled = 0;
+      this.#payload = this.#head.readUIntBE(0, 3);
+      if (this.#head[3] === FRAME.headers && (this.#head[4]! & FLAG.endStream) !== 0) this.#open--;
+    }
     if (this.#more && this.#open === 0) this.#fill();
     return this.#open === 0;
   }

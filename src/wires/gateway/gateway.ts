@@ -174,6 +174,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
     if (batches !== undefined) {
       servers.push({ close: () => batches.close() });
+      stops.push(batches.showMetrics(core.registry));
       const plain = options.listeners.some(({ tls }) => tls === undefined);
       door.useInside((inner) => batches.authenticate(inner, !plain));
     }
@@ -184,6 +185,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     };
     let reload: GatewayReload | undefined;
     const views = viewsOf(core, { unready, limits, peers });
+    if (batches !== undefined) {
+      const { metrics: page } = views;
+      views.metrics = async (format) => batches.withMetrics(await page(format), format);
+    }
     const { prometheus } = options;
     const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {

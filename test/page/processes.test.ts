@@ -101,8 +101,14 @@ describe("the page of the other processes, in Chromium", () => {
     await rows.nth(1).getByText("gone", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Overview" }).click();
     const events = page.getByRole("list", { name: "Events, the newest first" });
-    await events.getByText(/^replica \w+ is there$/).waitFor();
-    await events.getByText(/^replica \w+ is silent/).waitFor();
+    await events
+      .getByText(/^replica \w+ is there$/)
+      .first()
+      .waitFor();
+    await events
+      .getByText(/^replica \w+ is silent/)
+      .first()
+      .waitFor();
     await page.close();
   });
 

@@ -12,6 +12,7 @@ export const FLOORS = ["commands", "lab", "wires", "picker", "async", "pool", "b
 export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // commands
   commands: [
+    "commands/batch",
     "commands/batch-server",
     "commands/check-server",
     "commands/common",
@@ -30,10 +31,17 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "commands/top",
     "base/process",
   ],
+  "commands/batch": [
+    "commands/common",
+    "async/batch",
+    "async/batch-api",
+    "async/dispatch",
+    "base/document",
+    "base/process",
+  ],
   "commands/batch-server": [
     "commands/common",
     "commands/dispatch",
-    "commands/gateway",
     "wires/access",
     "wires/admin",
     "wires/batch-api",
@@ -113,6 +121,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
   "commands/common": [
+    "wires/access",
     "picker/core",
     "picker/exchange",
     "async/batch-api",

@@ -5,6 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ERROR_AREAS } from "../src/base/inference/error-codes/table.ts";
 import { OUTCOMES, type OutcomeReason } from "../src/base/inference/outcomes.ts";
+import { withApiBatches } from "../src/commands/batch/command.ts";
+import { batchServerCommand } from "../src/commands/batch-server/command.ts";
 import { checkServerCommand } from "../src/commands/check-server/command.ts";
 import { explainConfigCommand, migrateConfigCommand, validateCommand } from "../src/commands/config/command.ts";
 import { demoCommand } from "../src/commands/demo/command.ts";
@@ -162,7 +164,9 @@ function errorsReference(): string {
 
 /** Every command with its flags. */
 function flagsReference(): string {
-  const queues = [enqueueCommand(), resultsCommand(), ...queueCommand().commands, batchCommand()];
+  const batch = withApiBatches(batchCommand());
+  const batches = [batch, ...batch.commands, batchServerCommand()];
+  const queues = [enqueueCommand(), resultsCommand(), ...queueCommand().commands, ...batches];
   const commands = [
     initCommand(),
     gatewayCommand(),

@@ -62,8 +62,12 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     term: "batch [options] <in.jsonl> <out.jsonl>",
     about:
-      "send a batch file (OpenAI's format) through the Async Processor; the same command continues an interrupted batch",
-    load: async () => (await import("./dispatch/queue-commands.ts")).batchCommand(),
+      "send a batch file (OpenAI's format) through the Async Processor, or go on with it; ls, show, cancel: batches of the Batch API",
+    load: async () => {
+      const { batchCommand } = await import("./dispatch/queue-commands.ts");
+      const { withApiBatches } = await import("./batch/command.ts");
+      return withApiBatches(batchCommand());
+    },
   },
   {
     term: "batch-server [options]",

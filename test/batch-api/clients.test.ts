@@ -1,6 +1,10 @@
+import { once } from "node:events";
 import { createReadStream, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { pythonEnv } from "../clients/python-driver.ts";
@@ -9,7 +13,7 @@ import { startBatchServer, type TestBatchServer } from "../support/batch-server.
 import { getJson } from "../support/client.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
-import { TestProcess } from "../support/process.ts";
+import { sluice, TestProcess } from "../support/process.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 import { BatchCalls, chatLine, chatLines, type ShownBatch } from "./calls.ts";
 
@@ -25,6 +29,10 @@ describe("the official clients on the Batch API", () => {
   let gateway: TestGateway;
   let server: TestBatchServer;
   const keys = { alice: "", bob: "", server: "" };
+  const secret = `whsec_${Buffer.alloc(32, 9).toString("base64")}`;
+  /** Events that the webhook got. */
+  const events: { readonly headers: IncomingHttpHeaders; readonly body: string }[] = [];
+  let hook: Server;
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "sluice-batch-clients-"));
@@ -39,15 +47,30 @@ describe("the official clients on the Batch API", () => {
     keys.alice = await addKey(clients, "alice");
     keys.bob = await addKey(clients, "bob", "--models", "other");
     gateway = await startGateway(endpoints, ["--keys", keysFile]);
+    hook = createServer(async (request, response) => {
+      events.push({ headers: request.headers, body: await text(request) });
+      response.end();
+    }).listen(0, "127.0.0.1");
+    await once(hook, "listening");
+    const secretFile = join(folder, "webhook.secret");
+    writeFileSync(secretFile, `${secret}\n`);
+    const { port } = hook.address() as AddressInfo;
+    const webhook = [
+      "--batch-webhook",
+      `http://127.0.0.1:${port}/hooks?t=1`,
+      "--batch-webhook-secret-file",
+      secretFile,
+    ];
     server = await startBatchServer(
       join(folder, "batches"),
       gateway.url,
-      ["--gateway-metrics", `${gateway.adminUrl}/metrics`, "--keys", clients],
+      ["--gateway-metrics", `${gateway.adminUrl}/metrics`, "--keys", clients, ...webhook],
       keys.server,
     );
   });
   afterAll(async () => {
     await Promise.all([server, gateway, ...sims].map((one) => one?.process.stop()));
+    hook?.close();
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -64,8 +87,8 @@ describe("the official clients on the Batch API", () => {
     });
     expect(done.request_counts).toEqual({ total: LINES, completed: LINES, failed: 0 });
     expect([done.metadata, done.error_file_id]).toEqual([{ job: "7" }, null]);
-    const text = await (await client.files.content(done.output_file_id!)).text();
-    const answers = text
+    const output = await (await client.files.content(done.output_file_id!)).text();
+    const answers = output
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line));
@@ -92,6 +115,40 @@ describe("the official clients on the Batch API", () => {
       ...{ answers: NAMES, text: true, listed: true, cancel: ["batch_not_cancellable", "batch_id"] },
       ...{ files: expect.any(Number), deleted: [true, true], gone: "file_not_found" },
     });
+  });
+
+  it("of npm takes the events of the webhook as those of OpenAI", async () => {
+    const client = new OpenAI({ baseURL: server.url, apiKey: keys.alice, webhookSecret: secret });
+    const batches = await client.batches.list();
+    await poll("an event of each batch", async () => (events.length >= batches.data.length ? true : undefined));
+    const unwrapped = await Promise.all(events.map(({ headers, body }) => client.webhooks.unwrap(body, headers)));
+    const about = unwrapped.map(({ type, data }) => [type, (data as { id: string }).id]);
+    expect(about.sort()).toEqual(batches.data.map(({ id, status }) => [`batch.${status}`, id]).sort());
+    await expect(client.webhooks.unwrap(`${events[0]!.body} `, events[0]!.headers)).rejects.toThrow(/signature/);
+    await poll("the counts of the events", async () => {
+      const page = await (await fetch(`${server.adminUrl}/metrics`)).text();
+      const delivered = `sluice_batch_webhook_events_total{outcome="delivered"} ${events.length}`;
+      return page.includes(delivered) && page.includes("sluice_batch_webhook_waiting 0") ? true : undefined;
+    });
+    expect(server.process.stderr).not.toMatch(/whsec_|hooks\?t/);
+  });
+
+  it("shows its batches in the terminal, and follows and cancels them", async () => {
+    const key = join(folder, "alice.key");
+    writeFileSync(key, keys.alice);
+    const access = ["--url", server.url, "--key-file", key];
+    const alice = new BatchCalls(server.url, keys.alice);
+    const id = await alice.submit(chatLines("f", 20));
+    const follow = sluice("batch", "show", id, "--follow", ...access);
+    expect((await follow.ended(60_000)).code, follow.stderr).toBe(0);
+    expect(follow.stdout).toMatch(new RegExp(`^${id} completed: 20 of 20 answered \\(100 %\\); [1-9]\\d* tokens in`));
+    const cancel = sluice("batch", "cancel", id, ...access);
+    expect([(await cancel.ended()).code, cancel.stderr]).toEqual([1, expect.stringContaining("cannot be cancelled")]);
+    const list = sluice("batch", "ls", "--dir", join(folder, "batches"), "--json");
+    expect((await list.ended()).code, list.stderr).toBe(0);
+    const shown = JSON.parse(list.stdout) as { gate: { state: string }; batches: { id: string; caller: string }[] };
+    expect(shown.batches.find((batch) => batch.id === id)).toMatchObject({ caller: "alice", completed: 20 });
+    expect(shown.gate.state).toBe("open");
   });
 
   it("needs a key, keeps callers apart, and holds a batch to the models of its key", async () => {

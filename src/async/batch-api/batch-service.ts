@@ -1,23 +1,32 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import type { Dispatcher } from "../dispatch/dispatcher.ts";
+import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
+import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
+import { S3Contents } from "./s3-contents.ts";
+import { S3Mover } from "./s3-mover.ts";
+import type { S3Objects } from "./s3-objects.ts";
+import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
 const NOTE = 1000;
+/** Bytes of the longest answer of a webhook; a longer one counts by its status, too. */
+const MOST_REPLY = 16 * 1024;
 
-export interface BatchServiceOptions extends Omit<BatchDispatchSettings, "queue"> {
+export interface BatchServiceOptions extends BatchDispatchSettings {
   /** The folder of the batches, which this process has locked. */
   readonly folder: string;
   readonly limits: BatchLimits;
   readonly window: number;
   readonly namesBatches: boolean;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
 }
 
 /** All work on the batches of a folder: the engine, and the dispatcher of its queue. */
@@ -25,25 +34,37 @@ export class BatchService {
   readonly #store: BatchStore;
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
-  readonly #client: ReturnType<typeof sqliteQueueClient>;
+  readonly #webhook: Webhook | undefined;
+  readonly #mover: S3Mover | undefined;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
 
-  /** @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS */
-  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps) {
+  /**
+   * @param objects the bucket for files; undefined = they stay in the folder
+   * @throws SluiceError BATCH_STORE, GATE_PARAMETERS
+   */
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, objects?: S3Objects) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
     const folder = new BatchFolder(options.folder);
-    this.#store = new BatchStore(folder);
+    const contents = objects && new S3Contents(folder, objects, (id) => this.#mover?.free(id));
+    this.#store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
+    if (objects !== undefined) {
+      const isInput = (id: string): boolean => this.#store.files.isInput(id);
+      this.#mover = new S3Mover({ folder, files: this.#store.bucketFiles(), objects, isInput, clock, log });
+    }
     this.#store.sweep();
-    this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
-    // The engine finds lost submissions, and drops results that it knows.
-    this.#client = sqliteQueueClient(folder.queue, deps, true, false);
-    const { limits, window, namesBatches } = options;
+    const queue = new LineQueue(clock);
+    this.#dispatch = new BatchDispatch(queue, options, deps);
+    const { limits, window, namesBatches, webhook } = options;
+    if (webhook !== undefined) {
+      const client = undiciClient({ totalWorkers: 1, maxResponseBytes: MOST_REPLY, clock });
+      this.#webhook = new Webhook({ ...webhook, ...deps, events: this.#store.events, client });
+    }
     this.#engine = new BatchEngine({
-      ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
+      ...{ store: this.#store, queue, limits, window, namesBatches, clock, log },
     });
   }
 
@@ -52,12 +73,11 @@ export class BatchService {
     return this.#dispatch.dispatcher;
   }
 
-  /** @throws SluiceError BROKER_UNAVAILABLE */
-  async start(): Promise<void> {
-    // This process has the folder to itself, so whoever claimed these is gone.
-    await this.#client.requeueClaims();
+  start(): void {
     this.#dispatch.start();
     this.#engine.start();
+    this.#webhook?.start();
+    this.#mover?.start();
     this.#note();
   }
 
@@ -71,14 +91,15 @@ export class BatchService {
     this.#noting?.cancel();
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
-    this.#client.close();
+    await this.#webhook?.stop();
+    await this.#mover?.stop();
     this.#store.close();
   }
 
   #note(): void {
     this.#noting = this.#clock.after(NOTE, () => this.#note(), true);
     try {
-      this.#store.keepGate(this.#dispatch.state);
+      this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
     }

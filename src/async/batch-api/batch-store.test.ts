@@ -134,8 +134,9 @@ describe("the store of files and batches", () => {
     const r = rig();
     expect(r.store.gate()).toBeUndefined();
     const gate = { state: "open", because: "x", budget: 1, baseline: 0.2, running: 3, workers: 4 } as const;
-    r.store.keepGate({ ...gate, running: 1 });
-    r.store.keepGate(gate);
-    expect(r.store.gate()).toEqual(gate);
+    expect(r.store.gateAt()).toBeUndefined();
+    r.store.keepGate({ ...gate, running: 1 }, 1000);
+    r.store.keepGate(gate, 2000);
+    expect([r.store.gate(), r.store.gateAt()]).toEqual([gate, 2000]);
   });
 });

@@ -1,21 +1,39 @@
 import { BatchTable } from "./batch-table.ts";
 import { BatchDatabase } from "./database.ts";
+import { type FileContents, FolderContents } from "./file-contents.ts";
 import { FileTable } from "./file-table.ts";
 import type { BatchFolder } from "./folder.ts";
+import { S3Files } from "./s3-files.ts";
+import { WebhookEvents } from "./webhook-events.ts";
+
+/** What a store is besides the tables. */
+export interface BatchStoreOptions {
+  /** Whether the ends of batches are events of a webhook; default false. */
+  readonly notifies?: boolean;
+  /** Default: contents stay in the folder. */
+  readonly contents?: FileContents | undefined;
+}
 
 /** The files and batches of a folder. Each thread opens its own; SQLite keeps them apart. */
 export class BatchStore {
   readonly folder: BatchFolder;
+  readonly contents: FileContents;
   readonly files: FileTable;
   readonly batches: BatchTable;
+  readonly events: WebhookEvents;
   readonly #db: BatchDatabase;
 
   /** @throws SluiceError BATCH_STORE */
-  constructor(folder: BatchFolder) {
+  constructor(
+    folder: BatchFolder,
+    { notifies = false, contents = new FolderContents(folder) }: BatchStoreOptions = {},
+  ) {
     this.folder = folder;
+    this.contents = contents;
     this.#db = new BatchDatabase(folder.database);
     this.files = new FileTable(this.#db, folder);
-    this.batches = new BatchTable(this.#db);
+    this.events = new WebhookEvents(this.#db);
+    this.batches = new BatchTable(this.#db, notifies ? this.events : undefined);
   }
 
   /** Removes what earlier processes left beside the files. Only the process with the lock may. */
@@ -29,17 +47,30 @@ export class BatchStore {
     this.folder.sweep((id) => written.has(id) || this.files.has(id));
   }
 
-  /** Keeps the state of the gate for readers in other threads. @throws SluiceError BATCH_STORE */
-  keepGate(gate: GateState): void {
+  /** Keeps the state of the gate for readers in other threads. @param at Unix milliseconds @throws SluiceError BATCH_STORE */
+  keepGate(gate: GateState, at: number): void {
     const sql =
       "INSERT INTO state (name, value) VALUES ('gate', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    this.#db.write(() => this.#db.run(sql, JSON.stringify(gate)), "later");
+    this.#db.write(() => this.#db.run(sql, JSON.stringify({ ...gate, at })), "later");
   }
 
   /** Undefined: no process has told it yet. */
   gate(): GateState | undefined {
     const row = this.#db.get<{ value: string }>("SELECT value FROM state WHERE name = 'gate'");
-    return row && (JSON.parse(row.value) as GateState);
+    if (row === undefined) return undefined;
+    const { at: _at, ...gate } = JSON.parse(row.value) as GateState & { readonly at?: number };
+    return gate;
+  }
+
+  /** When a process told the state of the gate last, in Unix milliseconds; undefined = never. */
+  gateAt(): number | undefined {
+    const row = this.#db.get<{ at: number | null }>("SELECT value ->> 'at' AS at FROM state WHERE name = 'gate'");
+    return row?.at ?? undefined;
+  }
+
+  /** The table of the files that go to a bucket. @throws SluiceError BATCH_STORE */
+  bucketFiles(): S3Files {
+    return new S3Files(this.#db);
   }
 
   close(): void {

@@ -2,6 +2,7 @@ import { type BatchStatus, isOpen, statusesBefore } from "./batch-status.ts";
 import type { BatchDatabase } from "./database.ts";
 import { cursor, type Listed, type ListPart, newId } from "./file-table.ts";
 import type { BatchCounts, BatchLimits, BatchPace, BatchProblem, NewBatch, StoredBatch } from "./records.ts";
+import type { WebhookEvents } from "./webhook-events.ts";
 
 /** Queues among which batches are spread: the batches of one caller share one, and no caller waits for another one's. */
 export const LANES = 16;
@@ -23,9 +24,12 @@ export interface StatusChange {
 /** The batches of all callers. A caller sees its own alone. */
 export class BatchTable {
   readonly #db: BatchDatabase;
+  readonly #events: WebhookEvents | undefined;
 
-  constructor(db: BatchDatabase) {
+  /** @param events get the ends of batches; undefined = nobody wants them */
+  constructor(db: BatchDatabase, events?: WebhookEvents) {
     this.#db = db;
+    this.#events = events;
   }
 
   /** @param now Unix seconds @throws SluiceError BATCH_STORE */
@@ -111,6 +115,7 @@ export class BatchTable {
         ...[Number(change.hasErrors ?? batch.hasErrors), id],
       );
       if (change.counts !== undefined) this.#count(id, change.counts, { underWay: 0, rate: 0, problem: "" });
+      if (!isOpen(to)) this.#events?.insert(id, to, now);
       work();
       return true;
     });

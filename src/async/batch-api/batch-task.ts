@@ -74,7 +74,12 @@ export class BatchTask {
     for (;;) {
       this.#parts.signal.throwIfAborted();
       const batch = this.#parts.store.batches.any(this.#id);
-      if (batch === undefined || !isOpen(batch.status)) return;
+      if (batch === undefined) return;
+      if (!isOpen(batch.status)) {
+        const { files, contents } = this.#parts.store;
+        if (!files.isInput(batch.inputFileId)) contents.free(batch.inputFileId);
+        return;
+      }
       switch (batch.status) {
         case "validating":
           await this.#validate(batch);
@@ -101,7 +106,7 @@ export class BatchTask {
       signal.throwIfAborted();
       if (this.#cancelled) return;
       check = await checkInput({
-        path: store.folder.content(batch.inputFileId),
+        path: await store.contents.local(batch.inputFileId, signal),
         ...{ endpoint: batch.endpoint, lines: limits.lines },
         models: batch.caller.models && new Set(batch.caller.models),
         spill: store.folder.upload(`${batch.id}.ids`),
@@ -124,14 +129,14 @@ export class BatchTask {
 
   /** Gets the answers, as far as the batch is not cancelled. @returns what is in the files then */
   async #answer(batch: StoredBatch): Promise<BatchCounts> {
-    const { store, client, clock, signal, window, namesBatches } = this.#parts;
+    const { store, queue, clock, signal, window, namesBatches } = this.#parts;
     const answers = await this.#answers(batch);
     const resultQueueName = `batch-results-${batch.id}`;
-    const producer = await client.producer(laneQueue(batch.lane), resultQueueName);
+    const producer = await queue.producer(laneQueue(batch.lane), resultQueueName);
     try {
       this.#run = new BatchRun({
-        ...{ batch, client, producer, resultQueueName, answers, window, clock },
-        inputPath: store.folder.content(batch.inputFileId),
+        ...{ batch, queue, producer, resultQueueName, answers, window, clock },
+        inputPath: await store.contents.local(batch.inputFileId, signal),
         headers: namesBatches ? { [BATCH_HEADER]: batch.id } : flowHeaders(batch),
         advance: (line) => store.batches.advance(batch.id, line),
         onProgress: (underWay) => this.#note(answers, underWay),
@@ -152,7 +157,6 @@ export class BatchTask {
     if (ending === "cancelled" && batch.total > 0) this.#counts = await this.#answer(batch);
     const { store, clock, limits } = this.#parts;
     const counts = this.#counts ?? (await this.#written(batch));
-    const now = clock.wall() / 1000;
     const files = [
       { id: batch.outputFileId, filename: `${batch.id}_output.jsonl` },
       { id: batch.errorFileId, filename: `${batch.id}_error.jsonl` },
@@ -160,6 +164,7 @@ export class BatchTask {
     const [output, errors] = files;
     const change = { counts, hasOutput: output!.bytes > 0, hasErrors: errors!.bytes > 0 };
     const to: BatchStatus = ending === "cancelled" || counts.unanswered > 0 ? ending : "completed";
+    const now = clock.wall() / 1000;
     const expiresAt = now + (batch.outputSeconds ?? limits.keep);
     store.batches.move(batch.id, to, now, change, () => {
       for (const { id, filename, bytes } of files)

@@ -116,6 +116,11 @@ export class BatchDatabase {
     });
   }
 
+  /** Makes tables that are not there yet. @param sql legal where they are there, too @throws SluiceError BATCH_STORE */
+  define(sql: string): void {
+    this.write(() => this.#db.exec(sql));
+  }
+
   close(): void {
     this.#statements.clear();
     if (this.#db.isOpen) this.#db.close();

@@ -85,7 +85,7 @@ export class FileTable {
   remove(owner: string, id: string): FileRemoval {
     const removal = this.#db.write((): FileRemoval => {
       if (this.find(owner, id) === undefined) return "unknown";
-      if (this.#db.get("SELECT 1 FROM batches WHERE input = ? AND open = 1 LIMIT 1", id) !== undefined) return "in-use";
+      if (this.isInput(id)) return "in-use";
       this.#db.run("DELETE FROM files WHERE id = ?", id);
       return "removed";
     });
@@ -104,6 +104,11 @@ export class FileTable {
     });
     for (const id of ids) this.#folder.remove(id);
     return ids.length;
+  }
+
+  /** Whether an open batch reads a file. */
+  isInput(id: string): boolean {
+    return this.#db.get("SELECT 1 FROM batches WHERE input = ? AND open = 1 LIMIT 1", id) !== undefined;
   }
 
   /** Whether some caller has a file with this id. */

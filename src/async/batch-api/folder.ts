@@ -6,19 +6,19 @@ import { isBusy } from "../brokers/sqlite/queue-file.ts";
 
 /** The end of the name of an upload that is not complete. */
 const PART = ".part";
+/** The end of the name of a copy. */
+const COPY = ".copy";
 
-/** The folder of `--batch`: a database, a queue file, and the content of each file under its id. */
+/** The folder of `--batch`: a database, and the content of each file under its id. */
 export class BatchFolder {
   readonly path: string;
   readonly database: string;
-  readonly queue: string;
   readonly #files: string;
 
   /** Makes the folders. @throws SluiceError BATCH_STORE */
   constructor(path: string) {
     this.path = path;
     this.database = join(path, "batches.db");
-    this.queue = join(path, "queue.db");
     this.#files = join(path, "files");
     try {
       mkdirSync(this.#files, { recursive: true, mode: 0o700 });
@@ -32,6 +32,11 @@ export class BatchFolder {
   /** The place of the content of a file. */
   content(id: string): string {
     return join(this.#files, id);
+  }
+
+  /** The place of a copy of a content that is kept elsewhere. */
+  copy(id: string): string {
+    return join(this.#files, id + COPY);
   }
 
   /** The place of an upload that is not complete. */
@@ -51,8 +56,7 @@ export class BatchFolder {
   }
 
   remove(id: string): void {
-    rmSync(this.content(id), { force: true });
-    rmSync(this.upload(id), { force: true });
+    for (const path of [this.content(id), this.copy(id), this.upload(id)]) rmSync(path, { force: true });
   }
 
   /** Syncs the names of the files to the disk. */

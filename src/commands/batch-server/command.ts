@@ -1,17 +1,19 @@
 import type { Command } from "commander";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import {
   type BatchFlags,
+  batchBucketFrom,
   batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
-import { command, durationOf } from "../common/command.ts";
+import { command, durationOf, LOG_LEVELS, oneOf } from "../common/command.ts";
 import { optionSettings } from "../common/flag-settings.ts";
-import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
-import { LOG_LEVELS, oneOf } from "../gateway/log-options.ts";
+import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../common/keys-options.ts";
 
 interface ServerFlags extends BatchFlags, KeysOptions {
   readonly dir?: string;
@@ -64,10 +66,24 @@ export function batchServerCommand(): Command {
       keys: await keysSettingsFrom(flags),
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
+      webhook: await webhookFrom(flags),
+      bucket: batchBucketFrom(flags, process.env),
       logLevel,
       settings: optionSettings(self),
     });
   });
+}
+
+/** @throws SluiceError FLAG_VALUE, FLAG_MISSING, FLAG_CONFLICT, or the error of an unreadable file */
+async function webhookFrom(flags: ServerFlags): Promise<WebhookSettings | undefined> {
+  const [url, path] = [batchWebhookFrom(flags), flags.batchWebhookSecretFile];
+  if (url === undefined) {
+    if (path === undefined) return undefined;
+    throw new SluiceError("FLAG_CONFLICT", "--batch-webhook-secret-file has no effect without --batch-webhook");
+  }
+  const { readWebhookSecrets } = await import("../../async/batch-api/webhook-secret.ts");
+  const given = process.env["SLUICE_BATCH_WEBHOOK_SECRET"];
+  return { url, secrets: await readWebhookSecrets({ path, flag: "--batch-webhook-secret-file", given }) };
 }
 
 /** @throws SluiceError FLAG_VALUE */

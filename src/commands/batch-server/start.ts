@@ -3,12 +3,16 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import { S3Contents } from "../../async/batch-api/s3-contents.ts";
+import type { S3Settings } from "../../async/batch-api/s3-place.ts";
+import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
+import { collectGarbageRarely } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
@@ -23,11 +27,18 @@ import { loopbackOnly } from "../../wires/admin/access.ts";
 import { batchAdminApp } from "../../wires/admin/batch-admin.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { listen, shut } from "../../wires/admin/listen.ts";
+import { showBucket, showWebhook } from "../../wires/batch-api/api-metrics.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
 import { batchesSource } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
+import { openBucket } from "../../wires/batch-api/open-bucket.ts";
 import { dispatchFeed } from "../dispatch/dispatch-feed.ts";
 
+/**
+ * Percent by which the heap grows before V8 marks it. By default V8 lets a small heap grow to four times its size, and a batch leaves much
+ * garbage in its old part.
+ */
+const HEAP_GROWTH = 50;
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
 
@@ -48,6 +59,10 @@ export interface BatchServerOptions {
   readonly debugOpen: boolean;
   readonly keys: KeysSettings;
   readonly limits: BatchLimits;
+  /** Who is told of the ends of batches; undefined = nobody. */
+  readonly webhook: WebhookSettings | undefined;
+  /** Where files go; undefined = they stay in the folder. */
+  readonly bucket: S3Settings | undefined;
   readonly logLevel: LogLevel;
   /** Settings with their origins, for the page. */
   readonly settings: readonly SettingEntry[];
@@ -55,7 +70,7 @@ export interface BatchServerOptions {
 
 /**
  * Starts the Batch API.
- * @throws SluiceError BATCH_SERVED, BATCH_STORE, QUEUE_FILE_..., LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
+ * @throws SluiceError BATCH_SERVED, BATCH_STORE, BATCH_BUCKET, S3_CLIENT_MISSING, LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
  */
 async function startBatchServer(
   options: BatchServerOptions,
@@ -73,6 +88,8 @@ async function startBatchServer(
     for (const end of parts.splice(0).reverse()) await end();
   };
   try {
+    const objects = options.bucket && (await openBucket(options.bucket, log));
+    parts.push(() => objects?.close());
     const registry = new MetricsRegistry();
     const dispatchMetrics = createDispatchMetrics(registry);
     const watch = new DispatchWatch(clock, dispatchMetrics);
@@ -84,10 +101,15 @@ async function startBatchServer(
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
       { clock, random, log, metrics: dispatchMetrics, onLatency: (milliseconds) => watch.latency(milliseconds) },
+      objects,
     );
-    let drainTimeout = 0;
-    parts.push(() => service.stop(drainTimeout));
-    const store = new BatchStore(folder);
+    let stopped: Promise<void> | undefined;
+    const stop = (drainTimeout: number): Promise<void> => {
+      stopped ??= service.stop(drainTimeout);
+      return stopped;
+    };
+    parts.push(() => stop(0));
+    const store = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
     parts.push(() => store.close());
     const access = await startAccess(keys, {
       ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
@@ -97,6 +119,8 @@ async function startBatchServer(
     const wake = (): void => service.wake();
     const api = batchApi({ store, limits, clock, wake, onError });
     parts.push(startProcessMetrics(registry, clock));
+    if (objects !== undefined) parts.push(showBucket(registry, store.bucketFiles()));
+    if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
     let phase: "starting" | "serving" | "draining" = "starting";
     const feed = dispatchFeed({
       ...{ kind: "batch-server", clock, log, dispatcher: service.dispatcher, watch, settings: options.settings },
@@ -119,7 +143,7 @@ async function startBatchServer(
       "the Batch API",
     );
     parts.push(() => shut(server));
-    await service.start();
+    service.start();
     phase = "serving";
     const at = (address: ListenAddress, bound: unknown): string => hostPort(address.host, (bound as AddressInfo).port);
     return {
@@ -128,9 +152,11 @@ async function startBatchServer(
         { name: "admin", address: at(options.admin, admin.address()) },
       ],
       async drain() {
-        drainTimeout = options.drainTimeout;
         phase = "draining";
         watch.events.add("drain-began", "", "the process has got its signal to end");
+        await shut(server);
+        // The page shows the lines that still run.
+        await stop(options.drainTimeout);
         await close();
       },
       close,
@@ -155,6 +181,7 @@ function backlogOf({ batches }: BatchStore): Pick<BacklogPoller, "views"> {
 
 /** Runs the Batch API until a signal; returns the exit status. */
 export async function runBatchServer(options: BatchServerOptions): Promise<number> {
+  collectGarbageRarely(HEAP_GROWTH);
   const log = createLogger({ name: "batch", level: options.logLevel });
   const starting = startBatchServer(options, log);
   const ended = untilSignal(starting, log);

@@ -168,7 +168,7 @@ export function batchCommand(): Command {
   const batch = withPlaceFlags(
     command(
       "batch",
-      "send a batch file (OpenAI's format) through the Async Processor; the same command continues an interrupted batch",
+      "send a batch file (OpenAI's format) through the Async Processor, or go on with it; ls, show, cancel: batches of the Batch API",
     )
       .argument("<in.jsonl>", 'input with lines {"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}')
       .argument("<out.jsonl>", 'for each line of the input one line {"id", "custom_id", "response", "error"}'),

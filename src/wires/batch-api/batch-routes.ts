@@ -3,6 +3,7 @@ import type { StoredBatch } from "../../async/batch-api/records.ts";
 import { ApiError, invalidParameter, notFound } from "./api-error.ts";
 import { readBatchRequest } from "./batch-request.ts";
 import { batchObject, listObject } from "./objects.ts";
+import { progressObject } from "./progress.ts";
 import { listPart } from "./query.ts";
 import type { ApiBindings, BatchApiServices } from "./services.ts";
 
@@ -34,6 +35,10 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
   });
 
   app.get("/:id", (context) => context.json(batchObject(found(context))));
+
+  app.get("/:id/progress", (context) =>
+    context.json(progressObject(found(context), store.gate(), clock.wall() / 1000)),
+  );
 
   app.post("/:id/cancel", (context) => {
     const { id } = found(context);

@@ -1,3 +1,4 @@
+import { paceOf, roundedRate } from "../../async/batch-api/batch-pace.ts";
 import { type BatchStatus, isOpen } from "../../async/batch-api/batch-status.ts";
 import type { BatchStore } from "../../async/batch-api/batch-store.ts";
 import type { StoredBatch } from "../../async/batch-api/records.ts";
@@ -44,7 +45,7 @@ function batchesFeed(store: BatchStore, clock: Clock): ReturnType<BatchesSource[
     gate: store.gate() ?? {
       ...{ state: "unknown", because: "the process is starting", budget: null, baseline: null, running: 0, workers: 0 },
     },
-    ...{ open, linesLeft: left, linesPerSecond: rounded(rate) },
+    ...{ open, linesLeft: left, linesPerSecond: roundedRate(rate) },
     batches: store.batches.latest(SHOWN).map((batch) => feedOf(batch, now / 1000)),
   };
 }
@@ -52,20 +53,13 @@ function batchesFeed(store: BatchStore, clock: Clock): ReturnType<BatchesSource[
 /** @param now Unix seconds */
 function feedOf(batch: StoredBatch, now: number): BatchFeed {
   const { id, caller, status, endpoint, total, completed, failed, inputTokens, outputTokens } = batch;
-  const open = isOpen(status);
-  const left = total - completed - failed;
-  const running = status === "in_progress" && total > 0;
-  const eta = running && (batch.rate > 0 || left === 0) ? left / Math.max(batch.rate, 1e-9) : undefined;
   return {
     ...{ id, caller: caller.name, status, endpoint },
     createdAt: Math.floor(batch.createdAt),
     expiresAt: Math.floor(batch.expiresAt),
-    endedAt: open ? null : endOf(batch, status),
+    endedAt: isOpen(status) ? null : endOf(batch, status),
     ...{ total, completed, failed, inputTokens, outputTokens },
-    underWay: open ? batch.underWay : 0,
-    linesPerSecond: open ? rounded(batch.rate) : 0,
-    etaSeconds: eta === undefined ? null : Math.round(eta),
-    makesIt: eta === undefined ? null : now + eta <= batch.expiresAt,
+    ...paceOf(batch, now),
     problem: batch.problem || null,
   };
 }
@@ -73,8 +67,4 @@ function feedOf(batch: StoredBatch, now: number): BatchFeed {
 function endOf({ reached }: StoredBatch, status: BatchStatus): number | null {
   const at = reached[status];
   return at === undefined ? null : Math.floor(at);
-}
-
-function rounded(rate: number): number {
-  return Math.round(rate * 100) / 100;
 }

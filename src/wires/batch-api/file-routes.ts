@@ -1,4 +1,3 @@
-import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import { type Context, Hono } from "hono";
 import { newId } from "../../async/batch-api/file-table.ts";
@@ -38,11 +37,14 @@ export function fileRoutes(services: BatchApiServices): Hono<ApiBindings> {
 
   app.get("/:id", (context) => context.json(fileObject(found(context))));
 
-  app.get("/:id/content", (context) => {
-    const file = found(context);
-    const content = createReadStream(store.folder.content(file.id), { end: Math.max(0, file.bytes - 1) });
-    const headers = { "content-type": "application/octet-stream", "content-length": String(file.bytes) };
-    if (context.req.method === "HEAD") content.destroy();
+  app.get("/:id/content", async (context) => {
+    const { id, bytes } = found(context);
+    const headers = { "content-type": "application/octet-stream", "content-length": String(bytes) };
+    if (context.req.method === "HEAD") return context.body(null, 200, headers);
+    const content = await store.contents.read(id, bytes).catch((error: unknown) => {
+      services.onError(error);
+      throw new ApiError(503, "storage_error", "the content of the file cannot be read now");
+    });
     return context.body(Readable.toWeb(content) as ReadableStream, 200, headers);
   });
 

@@ -118,7 +118,11 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     endpoints: endpoints && withEndpointPaths(endpoints, folder),
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
     resources: { ...resources, folder: absolute(resources.folder, folder) },
-    batch: { ...batch, folder: absolute(batch.folder, folder) },
+    batch: {
+      ...batch,
+      folder: absolute(batch.folder, folder),
+      webhookSecretFile: absolute(batch.webhookSecretFile, folder),
+    },
     log: { ...log, requests: { ...log.requests, file: file === "-" ? file : resolve(folder, file) } },
   };
 }

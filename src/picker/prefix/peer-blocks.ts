@@ -67,11 +67,10 @@ class Groups {
 
 /**
  * Which blocks peers have placed at which endpoints, for many placements a second: a table of sets with eight places, each for one
- * pair of block and endpoint. A block costs one look at two sets, which depend on its hash alone, and an endpoint forgets a whole
+ * pair of block and endpoint. A block costs one look at one set, which depends on its hash alone, and an endpoint forgets a whole
  * placement at once, by its stamp. So it costs a part of what an exact index with an order of use does.
  *
- * A pair takes a place in the emptier one of its two sets. At most half of all places are in use, so both sets are full only where
- * many endpoints have the same block.
+ * At most half of all places are in use, so that about 2 % of the pairs find their set full. These belong elsewhere (`put`).
  *
  * Memory: 32 bytes for each pair and 12 for each placement, and up to twice that allocated. Shards grow one by one, so that no growth
  * takes long.
@@ -84,8 +83,7 @@ export class PeerBlocks {
   /** By slot: the last stamp that is forgotten. */
   #forgotten = new Int32Array(FIRST_SLOTS);
   #size = 0;
-  /** Where `#find` would put what it did not find; -1 = nowhere. */
-  #place = -1;
+  readonly #fetched = new Int32Array(1);
 
   /** Pairs of block and endpoint. */
   get size(): number {
@@ -118,21 +116,38 @@ export class PeerBlocks {
     this.#groups[slot].begin(blockTokens, this.#forgotten[slot]!);
   }
 
+  /** Reads the sets of blocks that are put next: many reads of far memory at a time take little longer than one. */
+  fetch(low: Int32Array, high: Int32Array, from: number, end: number): void {
+    let sum = 0;
+    for (let i = from; i < end; i++) {
+      const shard = this.#shards[high[i]! >>> (32 - SHARD_BITS)]!;
+      const at = setOf(shard, low[i]!);
+      sum ^= shard[at]! ^ shard[at + SET / 2]!;
+    }
+    // A result that is used, so that the reads are not left out.
+    this.#fetched[0] = sum;
+  }
+
   /** Adds a block to the placement that has begun. */
   put(low: number, high: number, slot: number): Put {
     const shard = this.#roomy(high >>> (32 - SHARD_BITS));
     const groups = this.#groups[slot]!;
     const known = this.#find(shard, low, high, slot);
-    if (known >= 0) groups.change(shard[known + STAMP]!, -1);
-    else if (this.#place < 0) return "full";
-    else this.#size++;
-    const place = known >= 0 ? known : this.#place;
+    if (known >= 0) {
+      groups.change(shard[known + STAMP]!, -1);
+      shard[known + STAMP] = groups.next;
+      groups.change(groups.next, 1);
+      return "known";
+    }
+    const place = this.#free(shard, low);
+    if (place < 0) return "full";
     shard[place] = low;
     shard[place + HIGH] = high;
     shard[place + SLOT] = slot;
     shard[place + STAMP] = groups.next;
     groups.change(groups.next, 1);
-    return known >= 0 ? "known" : "new";
+    this.#size++;
+    return "new";
   }
 
   /** Ends a placement with at least one block that was new. Blocks of one without belong to the next placement. */
@@ -174,19 +189,17 @@ export class PeerBlocks {
    */
   keep(low: number, high: number, gone: Uint32Array, alive: Uint32Array, words: number): boolean {
     const shard = this.#shards[high >>> (32 - SHARD_BITS)]!;
+    const from = setOf(shard, low);
     let moved = false;
-    for (let set = 0; set < 2; set++) {
-      const from = setOf(shard, set === 0 ? low : high);
-      for (let at = from; at < from + SET; at += STRIDE) {
-        if (shard[at] !== low || shard[at + HIGH] !== high || !this.#lives(shard, at)) continue;
-        const slot = shard[at + SLOT]!;
-        const word = slot >>> 5;
-        const bit = 1 << (slot & 31);
-        if (word >= words || (gone[word]! & bit) === 0) continue;
-        gone[word]! &= ~bit;
-        alive[word]! |= bit;
-        moved = true;
-      }
+    for (let at = from; at < from + SET; at += STRIDE) {
+      if (shard[at] !== low || shard[at + HIGH] !== high || !this.#lives(shard, at)) continue;
+      const slot = shard[at + SLOT]!;
+      const word = slot >>> 5;
+      const bit = 1 << (slot & 31);
+      if (word >= words || (gone[word]! & bit) === 0) continue;
+      gone[word]! &= ~bit;
+      alive[word]! |= bit;
+      moved = true;
     }
     return moved;
   }
@@ -195,26 +208,19 @@ export class PeerBlocks {
     return ((shard[at + STAMP]! - this.#forgotten[shard[at + SLOT]!]!) | 0) > 0;
   }
 
-  /** @returns the place of a pair that counts, or -1: then `#place` is where it may go */
+  /** @returns the place of a pair that counts, or -1 */
   #find(shard: Int32Array, low: number, high: number, slot: number): number {
-    const forgotten = this.#forgotten;
-    let most = 0;
-    this.#place = -1;
-    for (let set = 0; set < 2; set++) {
-      const from = setOf(shard, set === 0 ? low : high);
-      let free = 0;
-      let place = -1;
-      for (let at = from; at < from + SET; at += STRIDE) {
-        const other = shard[at + SLOT]!;
-        if (((shard[at + STAMP]! - forgotten[other]!) | 0) <= 0) {
-          free++;
-          place = at;
-        } else if (shard[at] === low && shard[at + HIGH] === high && other === slot) return at;
-      }
-      if (free <= most) continue;
-      most = free;
-      this.#place = place;
-    }
+    const from = setOf(shard, low);
+    for (let at = from; at < from + SET; at += STRIDE)
+      if (shard[at] === low && shard[at + HIGH] === high && shard[at + SLOT] === slot && this.#lives(shard, at))
+        return at;
+    return -1;
+  }
+
+  /** @returns a place for a block, or -1 */
+  #free(shard: Int32Array, low: number): number {
+    const from = setOf(shard, low);
+    for (let at = from; at < from + SET; at += STRIDE) if (!this.#lives(shard, at)) return at;
     return -1;
   }
 
@@ -226,8 +232,7 @@ export class PeerBlocks {
     for (let at = 0; at < shard.length; at += STRIDE) {
       if (!this.#lives(shard, at)) continue;
       // There is a place: each set is divided among two.
-      this.#find(larger, shard[at]!, shard[at + HIGH]!, shard[at + SLOT]!);
-      if (this.#place >= 0) larger.set(shard.subarray(at, at + STRIDE), this.#place);
+      larger.set(shard.subarray(at, at + STRIDE), this.#free(larger, shard[at]!));
     }
     this.#shards[number] = larger;
     return larger;
@@ -242,7 +247,7 @@ export class PeerBlocks {
   }
 }
 
-/** The first number of the set that half of a hash leads to. */
-function setOf(shard: Int32Array, half: number): number {
-  return SET * (half & (shard.length / SET - 1));
+/** The first number of the set that the lower half of a hash leads to. */
+function setOf(shard: Int32Array, low: number): number {
+  return Math.imul(low, SET) & (shard.length - 1);
 }

@@ -201,6 +201,7 @@ export class PrefixIndex {
     for (; own < from + most; own++) if (!this.#refresh(list, low[own]!, high[own]!)) break;
     for (let i = own - 2; i >= from; i--) this.#refresh(list, low[i]!, high[i]!);
     let isNew = false;
+    peers.fetch(low, high, own, from + most);
     for (let i = own; i < from + most; i++) {
       const put = peers.put(low[i]!, high[i]!, slot);
       if (put === "new") isNew = true;

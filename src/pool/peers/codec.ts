@@ -183,15 +183,29 @@ function readFacts(reader: ByteReader): PeerFacts {
   return { down, bytesPerToken, capacities };
 }
 
+/** Arrays for the blocks of one message, used again for the next one. */
+export class BlockRoom {
+  low = new Int32Array(0);
+  high = new Int32Array(0);
+
+  reserve(blocks: number): void {
+    if (blocks <= this.low.length) return;
+    this.low = new Int32Array(2 * blocks);
+    this.high = new Int32Array(2 * blocks);
+  }
+}
+
 /**
  * Reads a message of the log.
  * @param refuses why nobody wants to know more of a message than its sender; undefined = it is wanted
+ * @param room gets the blocks, which are valid until it is used again
  * @returns why it is refused, where it is
  */
 export function decodePlaced(
   cluster: ClusterMark,
   bytes: Uint8Array,
   refuses?: (sender: Sender) => PeerRefusal | undefined,
+  room = new BlockRoom(),
 ): PlacedMessage | PeerRefusal {
   if (bytes.length > MAX_PLACED_BYTES) return "garbage";
   const reader = new ByteReader(bytes);
@@ -200,8 +214,8 @@ export function decodePlaced(
   const refusal = refuses?.(head);
   if (refusal !== undefined) return refusal;
   // One pair of arrays for all blocks: to make two for each decision takes longer than to read them.
-  const low = new Int32Array(reader.left >>> 3);
-  const high = new Int32Array(low.length);
+  room.reserve(reader.left >>> 3);
+  const { low, high } = room;
   const placements: Placement[] = [];
   for (let from = 0; !reader.failed && !reader.ended; ) {
     const placement = readPlacement(reader, low, high, from);

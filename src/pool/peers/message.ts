@@ -69,7 +69,7 @@ export interface Placement {
   readonly space: number;
   /** Tokens of a block, above 0. */
   readonly blockTokens: number;
-  /** The halves of the block hashes, `count` of each beginning at `from`, in the order of the prompt. A message has arrays for all. */
+  /** The halves of the block hashes, `count` of each beginning at `from`, in the order of the prompt. */
   readonly from: number;
   readonly count: number;
   readonly low: Int32Array;

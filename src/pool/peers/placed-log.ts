@@ -6,7 +6,7 @@ import { addressKey } from "../endpoints/address.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { BlockBudget } from "./block-budget.ts";
-import { type ClusterMark, decodePlaced, PlacedWriter } from "./codec.ts";
+import { BlockRoom, type ClusterMark, decodePlaced, PlacedWriter } from "./codec.ts";
 import { MAX_BLOCKS, type PeerRefusal, type Placement, type Sender } from "./message.ts";
 import { CHANGES_ONLY, Publisher } from "./publisher.ts";
 import { UnplacedBlocks } from "./unplaced-blocks.ts";
@@ -45,6 +45,7 @@ export class PlacedLog implements SharedPrefixes {
   readonly #channels = new Map<number, Set<Receive>>();
   readonly #unplaced: UnplacedBlocks;
   readonly #budget: BlockBudget;
+  readonly #room = new BlockRoom();
   /** The last number of each sender and epoch, the sender heard last at the end. */
   readonly #seen = new Map<string, number>();
   #sequence = 0;
@@ -95,11 +96,12 @@ export class PlacedLog implements SharedPrefixes {
    */
   hear(message: Uint8Array, isNew: boolean): PeerRefusal | undefined {
     const { cluster, clock } = this.#parts;
-    const read = decodePlaced(cluster, message, (sender) => {
+    const refuses = (sender: Sender): PeerRefusal | undefined => {
       if (sender.id === this.#parts.self.id) return "own";
       if (!this.#isNews(sender)) return "old";
       return isNew && !this.#budget.takes(message.length / BYTES_A_BLOCK, clock.now()) ? "excess" : undefined;
-    });
+    };
+    const read = decodePlaced(cluster, message, refuses, this.#room);
     if (typeof read === "string") return read;
     for (const placement of read.placements) {
       const endpoint = this.#parts.registry.byHostPort(placement.key);

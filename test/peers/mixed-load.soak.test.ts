@@ -12,6 +12,8 @@ const LASTS = 60_000;
 const AWAY = 10_000;
 const ROUNDS = Number(process.env["SLUICE_ROUNDS"]) || 3;
 const STRANDS = 16;
+/** Milliseconds in which Envoy's outlier detection notices a picker that is gone. Until then, a retry may lead there again. */
+const UNNOTICED = 3000;
 const DOCUMENTS = 60;
 const SESSIONS = 24;
 const MOST_TURNS = 8;
@@ -120,7 +122,7 @@ it("a store that is away for 10 s costs no request and no time, and then all cou
   await pickers.countsAgree(0);
 });
 
-it("a picker that is killed costs what Envoy had in flight there, and no request after that", async () => {
+it("a picker that is killed costs what Envoy had in flight there, and what it still sends there until it notices", async () => {
   pickers = await Pickers.start(3, cached(ROOMY));
   await pickers.allHear(2);
   const load = new Load(pickers.origin, { strands: STRANDS, body: mixed(new SeededRandom(seed)) });
@@ -137,7 +139,7 @@ it("a picker that is killed costs what Envoy had in flight there, and no request
     await pickers.allHear(1);
     const lost = lostOf(load.seen.slice(before));
     tell(`round ${round}: lost ${lost.length}, with ${heard} in flight at the picker, of ${load.mark - before}`);
-    expect(lost.filter(({ at, ms }) => at > ended || at + ms < begun)).toEqual([]);
+    expect(lost.filter(({ at, ms }) => at > ended + UNNOTICED || at + ms < begun)).toEqual([]);
     await pickers.restart(round % 3);
     await pickers.envoy.findsPickers(3);
     await pickers.allHear(2);

@@ -169,6 +169,7 @@ describe.each(FAULTS)("a store that $name", ({ state, reason, hears, begin }) =>
     expect(b.replica.seen()).toEqual([1, 0, 0]);
 
     begin(store);
+    const late = new Shown(store, clock, 3);
     const blocks = { low: new Int32Array([1]), high: new Int32Array([2]), from: 0, count: 1, blockTokens: 16 };
     const channel = a.replica.peers.prefixes.open("p", () => {});
     const reached: string[] = [];
@@ -191,6 +192,7 @@ describe.each(FAULTS)("a store that $name", ({ state, reason, hears, begin }) =>
       expect(view.store).toMatchObject({ state, reason: expect.stringContaining(reason) });
       expect(Date.parse(view.store.since)).toBeLessThan(clock.wall());
     }
+    expect([late.storeUp, late.view.store.state]).toEqual(["0", state]);
     expect(a.replica.own()).toEqual([1, sent, 0]);
     // Loads that are heard count, and those of the past do not count on.
     expect(b.replica.seen()).toEqual(hears ? [1, sent, 0] : [0, 0, 0]);
@@ -203,6 +205,8 @@ describe.each(FAULTS)("a store that $name", ({ state, reason, hears, begin }) =>
       expect(lines.map(({ level }) => level)).toEqual(["warn", "info"]);
       expect(replica.seen()).toEqual([1, sent, 0]);
     }
+    expect([late.storeUp, late.view.store.state]).toEqual(["1", "up"]);
+    expect(late.replica.seen()).toEqual([1, sent, 0]);
     expect(reached).toHaveLength(sent);
   });
 });

@@ -23,6 +23,7 @@ export class FakeRedis {
   /** Why each command is refused, by its name. */
   readonly refusals = new Map<string, Error>();
   #up = true;
+  #problem = "";
   /** Milliseconds until each answer comes. */
   late = 0;
   /** Answers wait until they are let through. */
@@ -37,14 +38,15 @@ export class FakeRedis {
     const link = new FakeLink(this, options);
     this.links.push(link);
     if (this.#up) queueMicrotask(() => link.open());
-    else queueMicrotask(() => options.onAway?.("connect ECONNREFUSED"));
+    else queueMicrotask(() => options.onAway?.(this.#problem));
     return link;
   };
 
-  /** Every connection breaks. */
-  kill(problem = "the connection ended"): void {
+  /** Every connection breaks. @param problem of those, and of all attempts until it is back; absent = nobody listens */
+  kill(problem?: string): void {
     this.#up = false;
-    for (const link of this.links) link.break(problem);
+    this.#problem = problem ?? "connect ECONNREFUSED";
+    for (const link of this.links) link.break(problem ?? "the connection ended");
   }
 
   /** It is back. @param empty it has lost everything */

@@ -22,9 +22,9 @@ const ENTRIES = [
 
 /**
  * What stays a dependency: OpenTelemetry, whose API has to be the copy of the application and whose exporter is loaded only with tracing;
- * the client of Pub/Sub, which users install beside sluice; uPlot, whose files go into reports as they are.
+ * the clients of Pub/Sub and S3, which users install beside sluice; uPlot, whose files go into reports as they are.
  */
-const EXTERNAL = [/^node:/, /^@opentelemetry\//, /^@google-cloud\//, /^uplot\b/];
+const EXTERNAL = [/^node:/, /^@opentelemetry\//, /^@google-cloud\//, /^@aws-sdk\//, /^uplot\b/];
 
 /**
  * Modules find files beside themselves, and each other, by `import.meta`. In a bundle that is the place of a chunk. Every chunk with

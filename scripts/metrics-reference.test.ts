@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../src/base/clock/virtual.ts";
+import { BUCKET_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
 import { createDispatchMetrics } from "../src/base/telemetry/dispatch-metrics.ts";
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { createMetrics } from "../src/base/telemetry/names.ts";
@@ -8,7 +9,6 @@ import { ELECTION_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import { startProcessMetrics } from "../src/base/telemetry/process.ts";
 import { STREAM_METRICS } from "../src/base/telemetry/process-metrics.ts";
 import { MetricsRegistry, registerTable } from "../src/base/telemetry/registry.ts";
-import { WEBHOOK_METRICS } from "../src/base/telemetry/webhook-metrics.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
 
 describe("renderMetricsReference", () => {
@@ -22,6 +22,7 @@ describe("renderMetricsReference", () => {
     registerTable(registry, PEER_METRICS);
     registerTable(registry, KV_METRICS);
     registerTable(registry, WEBHOOK_METRICS);
+    registerTable(registry, BUCKET_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {

@@ -1,3 +1,4 @@
+import { BUCKET_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
 import { DISPATCH_METRICS } from "../src/base/telemetry/dispatch-metrics.ts";
 import { FLOW_CONTROL_METRICS } from "../src/base/telemetry/flow-control-metrics.ts";
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
@@ -14,7 +15,6 @@ import {
 import type { MetricRow, MetricTable } from "../src/base/telemetry/registry.ts";
 import { REQUEST_METRICS } from "../src/base/telemetry/request-metrics.ts";
 import { SCHEDULER_METRICS } from "../src/base/telemetry/scheduler-metrics.ts";
-import { WEBHOOK_METRICS } from "../src/base/telemetry/webhook-metrics.ts";
 
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
   ["Requests", "Requests of clients and their answers.", REQUEST_METRICS],
@@ -38,7 +38,8 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
     "Queued work, of `sluice dispatch`, `sluice batch-server` and `sluice gateway --batch`.",
     DISPATCH_METRICS,
   ],
-  ["Batch API", "The webhook of batches. Shown with `--batch-webhook` only.", WEBHOOK_METRICS],
+  ["Batch API: webhook", "Shown with `--batch-webhook` only.", WEBHOOK_METRICS],
+  ["Batch API: bucket", "Shown with `--batch-files` only.", BUCKET_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],
 ];
 

@@ -99,6 +99,8 @@ export function litellm(): string {
 const PYTHON_CLIENTS = join(import.meta.dirname, "..", "test", "clients", "requirements.txt");
 /** The pins of the packages with which model servers publish KV-cache events. */
 const PYTHON_PUBLISHER = join(import.meta.dirname, "..", "test", "support", "kv-events", "requirements.txt");
+/** The pins of moto, a server that speaks S3. */
+const PYTHON_MOTO = join(import.meta.dirname, "..", "test", "support", "s3", "requirements.txt");
 /** The pins of `tokenizers` and `jinja2`, with the SHA-256 of each wheel. */
 const PYTHON_TOKENIZERS = join(import.meta.dirname, "..", "test", "tokenizers", "requirements.txt");
 
@@ -110,6 +112,11 @@ export function pythonClients(): string {
 /** The folder, for PYTHONPATH, with pyzmq and msgspec. @throws PartMissing with what was tried */
 export function pythonPublisher(): string {
   return pythonPackages("python-publisher", PYTHON_PUBLISHER);
+}
+
+/** The folder, for PYTHONPATH, with a server that speaks S3. @throws PartMissing with what was tried */
+export function pythonMoto(): string {
+  return pythonPackages("python-moto", PYTHON_MOTO);
 }
 
 /** The folder, for PYTHONPATH, with `tokenizers` and `jinja2`. @throws PartMissing with what was tried */
@@ -260,6 +267,7 @@ if (import.meta.main) {
     ["Python clients", pythonClients],
     ["Python publisher", pythonPublisher],
     ["Python tokenizers", pythonTokenizers],
+    ["Python moto", pythonMoto],
     ...Object.keys(TOKENIZER_PACKAGES).map((model) => [`tokenizer of ${model}`, () => tokenizerFiles(model)] as const),
     ["chromium", chromium],
     ["redis-server", redisServer],

@@ -9,6 +9,9 @@ import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
 import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
+import { S3Contents } from "./s3-contents.ts";
+import { S3Mover } from "./s3-mover.ts";
+import type { S3Objects } from "./s3-objects.ts";
 import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
@@ -32,16 +35,26 @@ export class BatchService {
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
   readonly #webhook: Webhook | undefined;
+  readonly #mover: S3Mover | undefined;
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
 
-  /** @throws SluiceError BATCH_STORE, GATE_PARAMETERS */
-  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps) {
+  /**
+   * @param objects the bucket for files; undefined = they stay in the folder
+   * @throws SluiceError BATCH_STORE, GATE_PARAMETERS
+   */
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, objects?: S3Objects) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
-    this.#store = new BatchStore(new BatchFolder(options.folder), options.webhook !== undefined);
+    const folder = new BatchFolder(options.folder);
+    const contents = objects && new S3Contents(folder, objects, (id) => this.#mover?.free(id));
+    this.#store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
+    if (objects !== undefined) {
+      const isInput = (id: string): boolean => this.#store.files.isInput(id);
+      this.#mover = new S3Mover({ folder, files: this.#store.bucketFiles(), objects, isInput, clock, log });
+    }
     this.#store.sweep();
     const queue = new LineQueue(clock);
     this.#dispatch = new BatchDispatch(queue, options, deps);
@@ -64,6 +77,7 @@ export class BatchService {
     this.#dispatch.start();
     this.#engine.start();
     this.#webhook?.start();
+    this.#mover?.start();
     this.#note();
   }
 
@@ -78,6 +92,7 @@ export class BatchService {
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
     await this.#webhook?.stop();
+    await this.#mover?.stop();
     this.#store.close();
   }
 

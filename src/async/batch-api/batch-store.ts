@@ -3,7 +3,16 @@ import { BatchDatabase } from "./database.ts";
 import { type FileContents, FolderContents } from "./file-contents.ts";
 import { FileTable } from "./file-table.ts";
 import type { BatchFolder } from "./folder.ts";
+import { S3Files } from "./s3-files.ts";
 import { WebhookEvents } from "./webhook-events.ts";
+
+/** What a store is besides the tables. */
+export interface BatchStoreOptions {
+  /** Whether the ends of batches are events of a webhook; default false. */
+  readonly notifies?: boolean;
+  /** Default: contents stay in the folder. */
+  readonly contents?: FileContents | undefined;
+}
 
 /** The files and batches of a folder. Each thread opens its own; SQLite keeps them apart. */
 export class BatchStore {
@@ -14,10 +23,13 @@ export class BatchStore {
   readonly events: WebhookEvents;
   readonly #db: BatchDatabase;
 
-  /** @param notifies whether the ends of batches are events of a webhook @throws SluiceError BATCH_STORE */
-  constructor(folder: BatchFolder, notifies = false) {
+  /** @throws SluiceError BATCH_STORE */
+  constructor(
+    folder: BatchFolder,
+    { notifies = false, contents = new FolderContents(folder) }: BatchStoreOptions = {},
+  ) {
     this.folder = folder;
-    this.contents = new FolderContents(folder);
+    this.contents = contents;
     this.#db = new BatchDatabase(folder.database);
     this.files = new FileTable(this.#db, folder);
     this.events = new WebhookEvents(this.#db);
@@ -54,6 +66,11 @@ export class BatchStore {
   gateAt(): number | undefined {
     const row = this.#db.get<{ at: number | null }>("SELECT value ->> 'at' AS at FROM state WHERE name = 'gate'");
     return row?.at ?? undefined;
+  }
+
+  /** The table of the files that go to a bucket. @throws SluiceError BATCH_STORE */
+  bucketFiles(): S3Files {
+    return new S3Files(this.#db);
   }
 
   close(): void {

@@ -6,6 +6,7 @@ import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
 import type { BatchServiceOptions } from "./batch-service.ts";
+import type { S3Settings } from "./s3-place.ts";
 
 /** The program of the thread, beside this file. */
 const PROGRAM = new URL(import.meta.url.endsWith(".ts") ? "./batch-worker.ts" : "./batch-worker.js", import.meta.url);
@@ -19,6 +20,8 @@ const LAST_MOMENTS = 10_000;
 
 /** What the thread gets at its start. */
 export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
+  /** The bucket for files; undefined = they stay in the folder. */
+  readonly s3: S3Settings | undefined;
   readonly logging: Pick<LoggerOptions, "level" | "encoder">;
   /** The shared array holds the saturation of the gateway, and the time of the figure. */
   readonly gate: { readonly baseline: number; readonly saturation: SharedArrayBuffer };

@@ -4,6 +4,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import {
   type BatchFlags,
+  batchBucketFrom,
   batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
@@ -66,6 +67,7 @@ export function batchServerCommand(): Command {
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
       webhook: await webhookFrom(flags),
+      bucket: batchBucketFrom(flags, process.env),
       logLevel,
       settings: optionSettings(self),
     });

@@ -3,6 +3,8 @@ import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
+import { S3Contents } from "../../async/batch-api/s3-contents.ts";
+import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
@@ -25,10 +27,11 @@ import { loopbackOnly } from "../../wires/admin/access.ts";
 import { batchAdminApp } from "../../wires/admin/batch-admin.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { listen, shut } from "../../wires/admin/listen.ts";
+import { showBucket, showWebhook } from "../../wires/batch-api/api-metrics.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
 import { batchesSource } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
-import { showWebhook } from "../../wires/batch-api/webhook-metrics.ts";
+import { openBucket } from "../../wires/batch-api/open-bucket.ts";
 import { dispatchFeed } from "../dispatch/dispatch-feed.ts";
 
 /**
@@ -58,6 +61,8 @@ export interface BatchServerOptions {
   readonly limits: BatchLimits;
   /** Who is told of the ends of batches; undefined = nobody. */
   readonly webhook: WebhookSettings | undefined;
+  /** Where files go; undefined = they stay in the folder. */
+  readonly bucket: S3Settings | undefined;
   readonly logLevel: LogLevel;
   /** Settings with their origins, for the page. */
   readonly settings: readonly SettingEntry[];
@@ -65,7 +70,7 @@ export interface BatchServerOptions {
 
 /**
  * Starts the Batch API.
- * @throws SluiceError BATCH_SERVED, BATCH_STORE, LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
+ * @throws SluiceError BATCH_SERVED, BATCH_STORE, BATCH_BUCKET, S3_CLIENT_MISSING, LISTEN_FAILED, KEYS_MISSING, DOCUMENT_...
  */
 async function startBatchServer(
   options: BatchServerOptions,
@@ -83,6 +88,8 @@ async function startBatchServer(
     for (const end of parts.splice(0).reverse()) await end();
   };
   try {
+    const objects = options.bucket && (await openBucket(options.bucket, log));
+    parts.push(() => objects?.close());
     const registry = new MetricsRegistry();
     const dispatchMetrics = createDispatchMetrics(registry);
     const watch = new DispatchWatch(clock, dispatchMetrics);
@@ -94,10 +101,11 @@ async function startBatchServer(
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
       { clock, random, log, metrics: dispatchMetrics, onLatency: (milliseconds) => watch.latency(milliseconds) },
+      objects,
     );
     let drainTimeout = 0;
     parts.push(() => service.stop(drainTimeout));
-    const store = new BatchStore(folder);
+    const store = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
     parts.push(() => store.close());
     const access = await startAccess(keys, {
       ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
@@ -107,6 +115,7 @@ async function startBatchServer(
     const wake = (): void => service.wake();
     const api = batchApi({ store, limits, clock, wake, onError });
     parts.push(startProcessMetrics(registry, clock));
+    if (objects !== undefined) parts.push(showBucket(registry, store.bucketFiles()));
     if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
     let phase: "starting" | "serving" | "draining" = "starting";
     const feed = dispatchFeed({

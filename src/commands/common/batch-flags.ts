@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { isServer, S3_FORM, type S3Settings, s3Settings } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { durationOf, wholeNumber } from "./command.ts";
@@ -15,6 +16,8 @@ export interface BatchFlags {
   readonly batchMaxOpen: string;
   readonly batchMaxLines: string;
   readonly batchKeep: string;
+  readonly batchFiles?: string;
+  readonly batchS3Endpoint?: string;
   readonly batchWebhook?: string;
   readonly batchWebhookSecretFile?: string;
 }
@@ -33,6 +36,8 @@ export function withBatchOptions(command: Command): Command {
     .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
     .option("--batch-max-lines <number>", "lines of one batch", "5000000")
     .option("--batch-keep <duration>", "how long files and ended batches stay", "720h")
+    .option("--batch-files <url>", "the bucket for files, s3://bucket/prefix; absent = they stay in the folder")
+    .option("--batch-s3-endpoint <url>", "a server that speaks S3, in place of AWS")
     .option("--batch-webhook <url>", "the address that gets a signed event at the end of each batch; absent = none")
     .option(
       "--batch-webhook-secret-file <file>",
@@ -66,6 +71,26 @@ export function batchPaceFrom(flags: BatchFlags): {
     window: wholeNumber(flags.batchWindow, "--batch-window", 1, 1_000_000),
     baseline,
   };
+}
+
+/** The bucket for files; undefined = none. @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */
+export function batchBucketFrom(flags: BatchFlags, env: NodeJS.ProcessEnv): S3Settings | undefined {
+  const [files, endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
+  if (files !== undefined) return s3Settings(files, endpoint, env);
+  if (endpoint === undefined) return undefined;
+  throw new SluiceError("FLAG_CONFLICT", "--batch-s3-endpoint has no effect without --batch-files");
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function batchFilesFrom({ batchFiles: text }: BatchFlags): string | undefined {
+  if (text === undefined || s3Settings(text, undefined, {}) !== undefined) return text;
+  throw new SluiceError("FLAG_VALUE", `--batch-files is "${text.slice(0, 100)}"; it ${S3_FORM}`);
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function batchS3EndpointFrom({ batchS3Endpoint: text }: BatchFlags): string | undefined {
+  if (text === undefined || isServer(text)) return text;
+  throw new SluiceError("FLAG_VALUE", "--batch-s3-endpoint must be an address such as http://127.0.0.1:9000");
 }
 
 /** The address of the webhook; undefined = none. @throws SluiceError FLAG_VALUE */

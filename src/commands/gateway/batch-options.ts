@@ -3,9 +3,11 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
 import {
   type BatchFlags,
+  batchFilesFrom,
   batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchS3EndpointFrom,
   batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
@@ -40,6 +42,8 @@ export function giveBatches(
   take("batchMaxBytes", () => given.set("batch.maxBytes", limits.callerBytes));
   take("batchMaxOpen", () => given.set("batch.maxOpen", limits.callerBatches));
   take("batchMaxLines", () => given.set("batch.maxLines", limits.lines));
+  take("batchFiles", () => given.set("batch.files", batchFilesFrom(flags)));
+  take("batchS3Endpoint", () => given.set("batch.s3Endpoint", batchS3EndpointFrom(flags)));
   take("batchWebhook", () => given.set("batch.webhook", batchWebhookFrom(flags)));
   take("batchWebhookSecretFile", () => given.set("batch.webhookSecretFile", flags.batchWebhookSecretFile));
   take("batchKeep", () => given.set("batch.keep", limits.keep * 1000));

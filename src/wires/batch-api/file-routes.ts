@@ -41,7 +41,10 @@ export function fileRoutes(services: BatchApiServices): Hono<ApiBindings> {
     const { id, bytes } = found(context);
     const headers = { "content-type": "application/octet-stream", "content-length": String(bytes) };
     if (context.req.method === "HEAD") return context.body(null, 200, headers);
-    const content = await store.contents.read(id, bytes);
+    const content = await store.contents.read(id, bytes).catch((error: unknown) => {
+      services.onError(error);
+      throw new ApiError(503, "storage_error", "the content of the file cannot be read now");
+    });
     return context.body(Readable.toWeb(content) as ReadableStream, 200, headers);
   });
 

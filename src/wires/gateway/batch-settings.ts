@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { isServer, S3_FORM, s3Settings } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
@@ -51,6 +52,16 @@ export const batchSettings = z.strictObject({
     .default(DEFAULT_BATCH_LIMITS.callerBatches)
     .describe("Batches of one caller that have not ended."),
   maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
+  files: z
+    .string()
+    .refine((text) => s3Settings(text, undefined, {}) !== undefined, S3_FORM)
+    .optional()
+    .describe("The bucket for files, s3://bucket/prefix; absent = they stay in the folder."),
+  s3Endpoint: z
+    .string()
+    .refine(isServer, "must be an address such as http://127.0.0.1:9000")
+    .optional()
+    .describe("A server that speaks S3, in place of AWS."),
   webhook: z
     .string()
     .superRefine((text, context) => {

@@ -4,6 +4,9 @@ import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
 import { BatchThread } from "../../async/batch-api/batch-thread.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
+import { S3Contents } from "../../async/batch-api/s3-contents.ts";
+import type { S3Objects } from "../../async/batch-api/s3-objects.ts";
+import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
@@ -12,11 +15,11 @@ import { type ExpositionFormat, joinPages } from "../../base/telemetry/expositio
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchesSource } from "../admin/batches-routes.ts";
+import { showBucket, showWebhook } from "../batch-api/api-metrics.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
 import { batchesSource } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
-import { showWebhook } from "../batch-api/webhook-metrics.ts";
 import type { LocalService } from "../proxy/local-service.ts";
 import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
@@ -30,12 +33,21 @@ const DRAIN = 10_000;
 /** The most batches whose callers are kept in memory. */
 const MOST_CALLERS = 1000;
 
+/** Where files go. */
+export interface Bucket {
+  readonly settings: S3Settings;
+  /** Closed with the batches. */
+  readonly objects: S3Objects;
+}
+
 /** What the batches of a gateway need of it. */
 export interface GatewayBatchesParts {
   readonly settings: BatchSettings;
   readonly logging: LogSettings["logging"];
   /** Who is told of the ends of batches; undefined = nobody. */
   readonly webhook?: WebhookSettings | undefined;
+  /** Undefined = files stay in the folder. */
+  readonly bucket?: Bucket | undefined;
   /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
   saturation(): number;
   readonly clock: Clock;
@@ -64,12 +76,13 @@ export class GatewayBatches implements LocalService {
 
   /** @throws SluiceError BATCH_STORE, BATCH_SERVED */
   constructor(parts: GatewayBatchesParts & { readonly folder: string }) {
-    const { settings, clock, log, folder } = parts;
+    const { settings, clock, log, folder, bucket } = parts;
     this.#parts = parts;
     this.#folder = new BatchFolder(folder);
     this.#lock = this.#folder.lock();
     try {
-      this.#store = new BatchStore(this.#folder);
+      const contents = bucket && new S3Contents(this.#folder, bucket.objects);
+      this.#store = new BatchStore(this.#folder, { contents });
     } catch (error) {
       this.#lock.release();
       throw error;
@@ -103,9 +116,16 @@ export class GatewayBatches implements LocalService {
     return joinPages(page, (await this.#thread?.metrics(format)) ?? "");
   }
 
-  /** Shows the metrics of the webhook, where there is one. @returns a function that ends it */
+  /** Shows the metrics of the webhook and of the bucket, where there are any. @returns a function that ends it */
   showMetrics(registry: MetricsRegistry): () => void {
-    return this.#parts.webhook === undefined ? () => {} : showWebhook(registry, this.#store.events);
+    const { webhook, bucket } = this.#parts;
+    const ends = [
+      ...(webhook === undefined ? [] : [showWebhook(registry, this.#store.events)]),
+      ...(bucket === undefined ? [] : [showBucket(registry, this.#store.bucketFiles())]),
+    ];
+    return () => {
+      for (const end of ends) end();
+    };
   }
 
   /**
@@ -124,13 +144,13 @@ export class GatewayBatches implements LocalService {
 
   /** Begins the work on batches. @param url where the gateway takes requests of the thread @throws SluiceError */
   async start(url: string): Promise<void> {
-    const { settings, logging, webhook, clock, log } = this.#parts;
+    const { settings, logging, webhook, bucket, clock, log } = this.#parts;
     this.#tell();
     this.#thread = await BatchThread.start(
       {
         ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ webhook, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
       },
       clock,
       log,
@@ -146,6 +166,7 @@ export class GatewayBatches implements LocalService {
     await this.#stop(0);
     this.#telling?.cancel();
     this.#store.close();
+    this.#parts.bucket?.objects.close();
     this.#lock.release();
   }
 

@@ -73,6 +73,8 @@ export const GATEWAY_KEYS = {
   "batch.maxOpen": { flag: "--batch-max-open", change: "restart" },
   "batch.maxLines": { flag: "--batch-max-lines", change: "restart" },
   "batch.keep": { flag: "--batch-keep", change: "restart" },
+  "batch.files": { flag: "--batch-files", change: "restart" },
+  "batch.s3Endpoint": { flag: "--batch-s3-endpoint", change: "restart" },
   "batch.webhook": { flag: "--batch-webhook", change: "restart" },
   "batch.webhookSecretFile": { flag: "--batch-webhook-secret-file", change: "restart" },
   "log.level": { flag: "--log-level", change: "now" },

@@ -114,10 +114,17 @@ export function gatewayOptions(
     );
   const { folder, ...rest } = settings.batch;
   const { folder: _none, ...usual } = batchSettings.parse({});
-  if (folder === undefined && !isDeepStrictEqual(rest, usual))
+  // A key that the file leaves out may be there without a value.
+  const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+  if (folder === undefined && !isDeepStrictEqual(given, usual))
     throw new SluiceError(
       "FLAG_CONFLICT",
       "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
+    );
+  if (rest.s3Endpoint !== undefined && rest.files === undefined)
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without batch.files (--batch-files)",
     );
   if (rest.webhookSecretFile !== undefined && rest.webhook === undefined)
     throw new SluiceError(

@@ -60,7 +60,7 @@ export class EngineRig {
     this.#window = options.window ?? 7;
     this.#notifies = options.notifies ?? false;
     this.limits = { ...DEFAULT_BATCH_LIMITS, ...options.limits };
-    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
+    this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
     this.queue = new LineQueue(this.clock);
     this.#broker = this.#newBroker();
     this.engine = this.#newEngine();
@@ -70,7 +70,7 @@ export class EngineRig {
   crash(): void {
     const wall = this.clock.wall();
     this.clock = new VirtualClock(wall);
-    this.store = this.#opened(new BatchStore(this.folder, this.#notifies));
+    this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
     this.store.sweep();
     this.queue = new LineQueue(this.clock);
     this.#broker = this.#newBroker();

@@ -184,6 +184,18 @@ export const ASYNC_ERRORS = {
     remedy: "Check the path, the rights and the free space of the folder; only Sluice may write to it.",
     hint: true,
   },
+  BATCH_BUCKET: {
+    exit: 1,
+    cause: "The bucket for the files of batches cannot be used.",
+    remedy:
+      "Check the name of the bucket, --batch-s3-endpoint, the credentials and their rights (s3:GetObject, PutObject, DeleteObject, ListBucket).",
+    hint: true,
+  },
+  S3_CLIENT_MISSING: {
+    exit: 1,
+    cause: "The client package of S3 is not installed.",
+    remedy: "Run npm install @aws-sdk/client-s3@3.",
+  },
   BATCH_API_UNREACHABLE: {
     exit: 1,
     cause: "The server of the Batch API does not answer.",

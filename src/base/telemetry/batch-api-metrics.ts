@@ -21,3 +21,13 @@ export const WEBHOOK_METRICS = {
     labels: [],
   },
 } as const satisfies MetricTable;
+
+/** The bucket for the files of batches. */
+export const BUCKET_METRICS = {
+  bucketWaiting: {
+    type: "gauge",
+    name: "sluice_batch_files_waiting",
+    help: "Files that wait for their move from the folder to the bucket.",
+    labels: [],
+  },
+} as const satisfies MetricTable;

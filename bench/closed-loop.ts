@@ -72,6 +72,9 @@ async function frontiers(): Promise<void> {
   }
   for (const [name, flowControl] of QUEUES)
     line(`no gate, ${name}`, await closedLoop({ ...base, gate: "open", flowControl }));
+  line("batch, flow control off", await closedLoop({ ...base, gate: "batch" }));
+  for (const [name, flowControl] of QUEUES)
+    line(`batch, ${name}`, await closedLoop({ ...base, gate: "batch", flowControl }));
   for (const [name, flowControl] of QUEUES)
     line(`gate 0.75, ${name}`, await closedLoop({ ...base, gate: "saturation", baseline: 0.25, flowControl }));
 }

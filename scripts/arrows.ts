@@ -42,7 +42,6 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/batch-server": [
     "commands/common",
     "commands/dispatch",
-    "commands/gateway",
     "wires/access",
     "wires/admin",
     "wires/batch-api",
@@ -122,6 +121,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "commands/top": ["commands/common", "wires/admin", "base/process"],
   "commands/simulate": ["commands/common", "lab/study"],
   "commands/common": [
+    "wires/access",
     "picker/core",
     "picker/exchange",
     "async/batch-api",

@@ -33,7 +33,11 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Replicas that share", "Shown with `--peers` only.", PEER_METRICS],
   ["Leader election", "Shown with `--ha-enable-leader-election` only.", ELECTION_METRICS],
   ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
-  ["Async Processor", "Queued work, of `sluice dispatch` only.", DISPATCH_METRICS],
+  [
+    "Async Processor",
+    "Queued work, of `sluice dispatch`, `sluice batch-server` and `sluice gateway --batch`.",
+    DISPATCH_METRICS,
+  ],
   ["Batch API: webhook", "Shown with `--batch-webhook` only.", WEBHOOK_METRICS],
   ["Batch API: bucket", "Shown with `--batch-files` only.", BUCKET_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],

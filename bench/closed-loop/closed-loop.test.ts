@@ -53,6 +53,18 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     for (const { ttfts } of [held, evicting]) expect(ttfts.length).toBeGreaterThan(0.9 * alone.ttfts.length);
   });
 
+  it("a batch of the Batch API leaves the time to first token as it is, where flow control knows when servers are full", async () => {
+    const loop = { ...LOOP, duration: 45_000 } as const;
+    const alone = await closedLoop({ ...loop, gate: "none" });
+    const beside = await closedLoop({ ...loop, gate: "batch", flowControl: { eviction: false } });
+    const open = await closedLoop({ ...loop, gate: "open" });
+    const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => quantile(ttfts, 0.99);
+    expect(p99(beside)).toBeLessThanOrEqual(1.1 * p99(alone));
+    expect(beside.ttfts.length).toBe(alone.ttfts.length);
+    // The batch gets much of what it gets when nothing holds it back: the gate keeps a fifth free, and live traffic goes first.
+    expect(beside.finished).toBeGreaterThan(0.4 * open.finished);
+  });
+
   it("never lets more run than max_SYS leaves above the reserve, although the metrics are a second old", async () => {
     const { peak } = await closedLoop({ ...LOOP, duration: 40_000, gate: "budget", baseline: 0.5 });
     expect(peak).toBeGreaterThan(0);

@@ -21,6 +21,7 @@ import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
 import { MemoryBroker } from "../../test/support/brokers/memory/broker.ts";
 import { MemoryProducer } from "../../test/support/brokers/memory/producer.ts";
 import { MemoryStore } from "../../test/support/brokers/memory/store.ts";
+import { type RunningBatch, startBatch } from "./batch.ts";
 import { FakePrometheus, type PublishedFigures } from "./fake-prometheus.ts";
 import { oracleGate } from "./oracle-gate.ts";
 
@@ -38,9 +39,10 @@ export interface ClosedLoop {
   readonly realtimeShare: number;
   /**
    * `none`: no backlog. `open`: a backlog without a gate. `oracle`: a gate that knows the present. `budget`: prometheus-budget.
-   * `saturation`: prometheus-saturation with the threshold 1 - B, on requests in flight over slots.
+   * `saturation`: prometheus-saturation with the threshold 1 - B, on requests in flight over slots. `batch`: a batch of the Batch API,
+   * with the gate of `sluice gateway --batch` on the saturation of the picker.
    */
-  readonly gate: "none" | "open" | "oracle" | "budget" | "saturation";
+  readonly gate: "none" | "open" | "oracle" | "budget" | "saturation" | "batch";
   /** The flow control of the picker, by requests in flight over slots; absent = none, and nothing queues there. */
   readonly flowControl?: PickerQueues;
   /** Workers of the dispatcher; default twice the slots. */
@@ -152,6 +154,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   };
   arrive();
 
+  let batch: RunningBatch | undefined;
   const backlog = { finished: 0, running: 0, peak: 0, evicted: 0 };
   if (gate !== "none") {
     const client: InferenceClient = {
@@ -163,7 +166,9 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             resolve(answer);
           };
           cluster.submit(
-            options.flowControl === undefined ? simRequest("backlog") : { ...simRequest("backlog"), priority: -1 },
+            options.flowControl === undefined && gate !== "batch"
+              ? simRequest("backlog")
+              : { ...simRequest("backlog"), priority: -1, shedAt: 1 },
             { ...BACKLOG, ignoreEos: true },
             {
               finished(work) {
@@ -183,7 +188,11 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
       close: async () => {},
     };
     clock.advance(WARM_UP);
-    await startBacklog(options, clock, engines, client);
+    if (gate === "batch") {
+      const lines = Math.ceil((duration / 1000) * servers * SLOTS);
+      const saturation = (): number => cluster.saturation();
+      batch = startBatch({ lines, baseline: options.baseline, workers: options.workers, saturation, clock, client });
+    } else await startBacklog(options, clock, engines, client);
   }
   const saturations: number[] = [];
   const look = (): void => {
@@ -194,6 +203,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   look();
   await clock.advanceAsync(duration - clock.now());
   cluster.close();
+  batch?.end();
   const { finished, peak, evicted } = backlog;
   const wasted = tokens.wasted / tokens.computed;
   return { saturations, ttfts: ttfts.sort((a, b) => a - b), finished, peak, evicted, wasted };

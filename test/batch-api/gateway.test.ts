@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { addKey } from "../clients/world.ts";
-import { getJson } from "../support/client.ts";
+import { ask, getJson } from "../support/client.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { sluice } from "../support/process.ts";
 import { type Sim, startSims } from "../support/stack.ts";
@@ -56,6 +56,16 @@ describe("a gateway with the Batch API", () => {
       `${gateway.adminUrl}/debug/batches`,
     );
     expect(feed.batches).toMatchObject([{ id, caller: "alice", status: "completed", completed: LINES }]);
+    // The dispatcher of the batches, which has a thread of its own, counts in the metrics of the gateway.
+    const accept = "application/openmetrics-text";
+    const { text: page } = await ask(`${gateway.adminUrl}/metrics`, { headers: { accept } });
+    const lane = '{pool_name="batch",queue_id="batch-lane-0",queue_name="batch-lane-0"}';
+    expect(page).toMatch(new RegExp(`^llm_d_async_async_successful_requests_total${lane} [1-9]`, "m"));
+    expect(page).toContain(`\nllm_d_async_async_broker_backlog${lane} 0\n`);
+    expect(page).toContain('\nllm_d_async_async_pool_worker_limit{pool_name="batch"} 16\n');
+    expect(page).toContain('\nllm_d_async_async_gate_metric_source_available{inference_pool="",pool_name="batch"');
+    expect(page).toContain("\nllm_d_epp_");
+    expect(page.match(/^# EOF$/gm)).toHaveLength(1);
     // What lets the lines into the gateway does not reach a model server.
     const { requests } = await getJson<{ requests: { headers: Record<string, string> }[] }>(
       `${sims[0]!.url}/admin/requests`,

@@ -1,6 +1,6 @@
-import { answerLine, BatchOutput, errorLine, succeeded, type WrittenLine } from "../batch/batch-output.ts";
+import { answerBody, answerLine, BatchOutput, errorLine, succeeded, type WrittenLine } from "../batch/batch-output.ts";
 import type { ErrorCode, ResultMessage } from "../brokers/messages/message.ts";
-import { usageOf } from "./answer-usage.ts";
+import { type AnswerUsage, usageOf } from "./answer-usage.ts";
 import { DoneLines } from "./done-lines.ts";
 import { type BatchCounts, NO_COUNTS } from "./records.ts";
 
@@ -102,7 +102,7 @@ export class AnswerFiles {
   /** Writes answers of lines that have none yet; an answer of another line is left out. @throws SluiceError BATCH_OUTPUT */
   append(answers: readonly LineAnswer[]): void {
     const [outputs, errors]: [string[], string[]] = [[], []];
-    const added: { line: number; good: boolean; left: boolean; body: Uint8Array | undefined }[] = [];
+    const added: { line: number; good: boolean; left: boolean; usage: AnswerUsage | undefined }[] = [];
     const now = new Set<number>();
     for (const { line, customId, outcome } of answers) {
       if (this.#done.has(line) || now.has(line)) continue;
@@ -110,15 +110,20 @@ export class AnswerFiles {
       const id = requestId(this.#batchId, line);
       const left = typeof outcome === "string" ? outcome : CODES[outcome.errorCode as ErrorCode];
       const good = typeof outcome !== "string" && succeeded(outcome);
+      let usage: AnswerUsage | undefined;
       if (left !== undefined) errors.push(errorLine(id, customId, UNANSWERED[left]));
-      else (good ? outputs : errors).push(answerLine(id, customId, outcome as ResultMessage));
-      added.push({ line, good, left: left !== undefined, body: good ? (outcome as ResultMessage).payload : undefined });
+      else {
+        const result = outcome as ResultMessage;
+        const answer = answerBody(result.payload);
+        if (good) usage = usageOf(answer.value);
+        (good ? outputs : errors).push(answerLine(id, customId, result, answer));
+      }
+      added.push({ line, good, left: left !== undefined, usage });
     }
     this.#outputs.append(outputs);
     // When this fails, lines of the first file are written and not counted: the batch begins anew from its files.
     this.#errors.append(errors);
-    for (const { line, good, left, body } of added)
-      this.#count(line, good, left, body === undefined ? undefined : json(body));
+    for (const { line, good, left, usage } of added) this.#count(line, good, left, usage);
   }
 
   close(): void {
@@ -129,13 +134,12 @@ export class AnswerFiles {
   #read({ id, succeeded, code, body }: WrittenLine): void {
     const line = lineOfRequest(id, this.#batchId);
     if (line === undefined || this.#done.has(line)) return;
-    this.#count(line, succeeded, code !== null && LEFT.has(code), body);
+    this.#count(line, succeeded, code !== null && LEFT.has(code), succeeded ? usageOf(body) : undefined);
   }
 
-  #count(line: number, good: boolean, left: boolean, body: unknown): void {
+  #count(line: number, good: boolean, left: boolean, usage: AnswerUsage | undefined): void {
     this.#done.add(line);
     const counts = this.#counts;
-    const usage = good ? usageOf(body) : undefined;
     this.#counts = {
       completed: counts.completed + (good ? 1 : 0),
       failed: counts.failed + (good ? 0 : 1),
@@ -145,14 +149,5 @@ export class AnswerFiles {
       outputTokens: counts.outputTokens + (usage?.outputTokens ?? 0),
       reasoningTokens: counts.reasoningTokens + (usage?.reasoningTokens ?? 0),
     };
-  }
-}
-
-/** The JSON value in a body; undefined when it is none. */
-function json(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
-  } catch {
-    return undefined;
   }
 }

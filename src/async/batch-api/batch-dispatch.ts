@@ -3,14 +3,14 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "../../base/plugin/gate.ts";
-import { createDispatchMetrics, type DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import type { QueueSettings, SqliteSettings } from "../brokers/settings.ts";
-import { sqliteBroker } from "../brokers/sqlite/broker.ts";
+import type { QueueSettings } from "../brokers/settings.ts";
+import { BacklogPoller } from "../dispatch/backlog-poller.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { mergePolicy } from "../dispatch/merge/policy-file.ts";
 import type { ClientTls } from "../dispatch/send/client-tls.ts";
+import type { InferenceClient } from "../dispatch/send/inference-client.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { GateSeries } from "../dispatch/series.ts";
 import { requestTransforms } from "../dispatch/transforms/transforms-file.ts";
@@ -20,16 +20,18 @@ import { GateFactory } from "../gates/factory.ts";
 import type { GateState } from "./batch-store.ts";
 import { LANES } from "./batch-table.ts";
 import { laneQueue } from "./batch-task.ts";
+import { LineBroker } from "./line-broker.ts";
+import type { LineQueue } from "./line-queue.ts";
 
 const POOL = "batch";
-/** Milliseconds between claims of an idle queue, of a lease, and between two looks for leases that ran out. */
+/** Milliseconds between claims of an idle queue; and of a lease, which cannot run out here. */
 const POLL = 1000;
+/** Milliseconds between two looks at the backlog for the metrics. */
+const BACKLOG = 1000;
 const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /** How the lines of batches reach the model servers. */
 export interface BatchDispatchSettings {
-  /** Path of the queue file. */
-  readonly queue: string;
   /** Absolute, http or https: the gateway that gets the requests. */
   readonly gateway: string;
   /** The key that it asks for; undefined = none. */
@@ -48,10 +50,12 @@ export interface BatchDispatchDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
-  /** Absent = nobody reads them. */
-  readonly metrics?: DispatchMetrics | undefined;
+  /** Of a dispatcher, with a queue for each lane of batches. */
+  readonly metrics: DispatchMetrics;
   /** Receives the milliseconds of each attempt at the gateway. */
   readonly onLatency?: ((milliseconds: number) => void) | undefined;
+  /** Sends the requests; absent = HTTP. */
+  readonly client?: InferenceClient;
 }
 
 /** What a gate knows of the load of the model servers. */
@@ -74,14 +78,14 @@ export class BatchDispatch {
   readonly dispatcher: Dispatcher;
   readonly #settings: BatchDispatchSettings;
   readonly #clock: Clock;
+  readonly #backlog: BacklogPoller;
   readonly #closers: (() => Promise<void> | void)[];
 
-  /** @throws SluiceError QUEUE_FILE_..., GATE_PARAMETERS */
-  constructor(settings: BatchDispatchSettings, deps: BatchDispatchDeps) {
-    const { clock, random, log } = deps;
+  /** @throws SluiceError GATE_PARAMETERS */
+  constructor(queue: LineQueue, settings: BatchDispatchSettings, deps: BatchDispatchDeps) {
+    const { clock, random, log, metrics } = deps;
     this.#settings = settings;
     this.#clock = clock;
-    const metrics = deps.metrics ?? createDispatchMetrics(new MetricsRegistry());
     const gates = new GateFactory({
       definitions: [...VERDICT_GATES, ...METRIC_GATES],
       sources: [...METRIC_SOURCES, ...ownSources(settings.gate)],
@@ -91,17 +95,16 @@ export class BatchDispatch {
       cacheTtl: 0,
       allowUnknown: false,
     });
-    const client = undiciClient({ totalWorkers: settings.workers, tls: settings.tls, clock });
-    const transport = transportOf(settings);
-    const broker = sqliteBroker(transport, deps);
+    const client = deps.client ?? undiciClient({ totalWorkers: settings.workers, tls: settings.tls, clock });
+    const queues = queuesOf(settings);
+    const broker = new LineBroker(queue, { queues, pollInterval: POLL }, deps);
     this.#closers = [() => broker.close(), () => client.close(), () => gates.close()];
     this.dispatcher = new Dispatcher({
-      ...{ broker, clock, random, log, metrics, client },
+      ...{ broker, clock, random, log, metrics, client, queues },
       ...(deps.onLatency && { onLatency: deps.onLatency }),
-      queues: transport.queues,
       pools: [{ id: POOL, workers: settings.workers, gate: gateSpec(settings.gate) }],
-      leases: transport.leases,
-      pollInterval: transport.pollInterval,
+      leases: LEASES,
+      pollInterval: POLL,
       batchCap: undefined,
       replicas: 1,
       requestTimeout: settings.requestTimeout,
@@ -111,10 +114,14 @@ export class BatchDispatch {
       mergePolicy: mergePolicy(undefined, random),
       gate: (spec, owner) => gates.make(spec, owner),
     });
+    this.#backlog = new BacklogPoller({
+      ...{ broker, metrics, clock, consumers: this.dispatcher.consumers, interval: BACKLOG },
+    });
   }
 
   start(): void {
     this.dispatcher.start();
+    this.#backlog.start();
   }
 
   /** Whether lines may go now, and why not. */
@@ -145,24 +152,18 @@ export class BatchDispatch {
 
   /** Ends requests within `drainTimeout` milliseconds; those that run longer go back into the queue. */
   async stop(drainTimeout: number): Promise<void> {
+    this.#backlog.stop();
     await this.dispatcher.stop(drainTimeout);
     for (const close of this.#closers.splice(0)) await close();
   }
 }
 
-function transportOf({ queue, gateway }: BatchDispatchSettings): SqliteSettings {
-  const queues = Array.from(
-    { length: LANES },
-    (_, lane): QueueSettings => ({
-      ...{ id: laneQueue(lane), name: laneQueue(lane), workerPoolId: POOL, inferenceObjective: "" },
-      ...{ igwBaseUrl: gateway, requestPathUrl: "/v1/chat/completions", labels: {}, gate: undefined },
-      ...{ resultQueueName: undefined, trustMessageLabels: false, allowedEndpoints: undefined, maxQueueShare: 1 },
-    }),
-  );
-  return {
-    ...{ transport: "sqlite", path: queue, queues, leases: LEASES, pollInterval: POLL, batchCap: undefined },
-    resultQueueName: "batch-results",
-  };
+function queuesOf({ gateway }: BatchDispatchSettings): readonly QueueSettings[] {
+  return Array.from({ length: LANES }, (_, lane) => ({
+    ...{ id: laneQueue(lane), name: laneQueue(lane), workerPoolId: POOL, inferenceObjective: "" },
+    ...{ igwBaseUrl: gateway, requestPathUrl: "/v1/chat/completions", labels: {}, gate: undefined },
+    ...{ resultQueueName: undefined, trustMessageLabels: false, allowedEndpoints: undefined, maxQueueShare: 1 },
+  }));
 }
 
 function gateSpec(gate: BatchGate | undefined): GateSpec | undefined {

@@ -2,9 +2,8 @@ import { type Clock, delay } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { Patience } from "../batch/patience.ts";
 import { readResult } from "../brokers/messages/result.ts";
-import type { Producer, ResultInbox } from "../brokers/queue-client.ts";
-import type { SqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import { type AnswerFiles, type LineAnswer, lineOfRequest, requestId } from "./answer-files.ts";
+import type { BatchQueue, LineInbox, LineProducer } from "./batch-queue.ts";
 import type { StoredBatch } from "./records.ts";
 import { type RequestLine, requestLines } from "./request-lines.ts";
 
@@ -15,15 +14,20 @@ const STEP_SIZE = 4 * 1024 * 1024;
 const TAKEN = 500;
 /** Lines by which the note of what may be in the queue runs ahead, so that it is written once for several submissions. */
 const AHEAD = 2000;
+/**
+ * Milliseconds in which results gather before they are read: the answers of one read are one write to the disk, for which the whole
+ * process waits.
+ */
+const GATHER = 50;
 /** Milliseconds between two polls of an empty result queue. */
 const SHORTEST_PAUSE = 10;
 const LONGEST_PAUSE = 500;
 
 export interface BatchRunOptions {
   readonly batch: StoredBatch;
-  readonly client: SqliteQueueClient;
+  readonly queue: BatchQueue;
   /** For the lane of the batch and its own result queue. */
-  readonly producer: Producer;
+  readonly producer: LineProducer;
   readonly resultQueueName: string;
   readonly answers: AnswerFiles;
   readonly inputPath: string;
@@ -47,7 +51,7 @@ export interface BatchRunOptions {
  */
 export class BatchRun {
   readonly #options: BatchRunOptions;
-  readonly #inbox: ResultInbox;
+  readonly #inbox: LineInbox;
   readonly #patience: Patience;
   /** Lines without an answer that may be in the queue, with their custom ids: at most the window, and what a note ran ahead. */
   readonly #underWay = new Map<number, string>();
@@ -57,7 +61,7 @@ export class BatchRun {
 
   constructor(options: BatchRunOptions) {
     this.#options = options;
-    this.#inbox = options.client.inbox(options.resultQueueName);
+    this.#inbox = options.queue.inbox(options.resultQueueName);
     this.#patience = new Patience(options.clock);
     this.#noted = options.batch.submitted;
     this.#cancelled = options.batch.status === "cancelling";
@@ -81,6 +85,7 @@ export class BatchRun {
     try {
       let pause = SHORTEST_PAUSE;
       let more = true;
+      let readAt = Number.NEGATIVE_INFINITY;
       for (;;) {
         signal.throwIfAborted();
         if (this.#ended) more = false;
@@ -88,12 +93,17 @@ export class BatchRun {
         const submitted = room ? await this.#submitSome(lines, signal) : 0;
         if (room && submitted === 0) more = false;
         if (this.#cancelled) await this.#withdraw(signal);
-        const taken = await this.#collect(signal);
+        let taken = 0;
+        if (clock.now() - readAt >= GATHER) {
+          taken = await this.#collect(signal);
+          if (taken > 0 && taken < TAKEN) readAt = clock.now();
+        }
         this.#options.onProgress(this.#underWay.size);
         if (!more && this.#underWay.size === 0) break;
-        pause = submitted > 0 || taken > 0 ? SHORTEST_PAUSE : Math.min(LONGEST_PAUSE, 2 * pause);
-        if (submitted > 0 || taken > 0) await this.#breathe();
-        else await delay(clock, pause, signal);
+        const busy = submitted > 0 || taken >= TAKEN;
+        pause = busy || taken > 0 ? SHORTEST_PAUSE : Math.min(LONGEST_PAUSE, 2 * pause);
+        if (busy) await this.#breathe();
+        else await delay(clock, Math.max(pause, readAt + GATHER - clock.now()), signal);
       }
     } finally {
       lines.return(undefined);
@@ -135,12 +145,12 @@ export class BatchRun {
 
   /** The lines, of these, that are neither in the queue nor answered. */
   async #missing(lines: readonly number[], signal: AbortSignal): Promise<Set<number>> {
-    const { client, batch } = this.#options;
+    const { queue, batch } = this.#options;
     const missing = new Set<number>();
     for (let at = 0; at < lines.length; at += STEP) {
       const some = lines.slice(at, at + STEP);
       const ids = some.map((line) => requestId(batch.id, line));
-      const there = await this.#patience.until(signal, () => client.outstanding(ids));
+      const there = await this.#patience.until(signal, () => queue.outstanding(ids));
       for (const [index, line] of some.entries()) if (there[index] !== true) missing.add(line);
     }
     // A request that ended before that question has its result in the queue by now.
@@ -187,8 +197,8 @@ export class BatchRun {
     const { producer, batch, headers } = this.#options;
     try {
       await producer.submitRequests(
-        some.map(({ line, url, body }) => ({
-          ...{ id: requestId(batch.id, line), deadline: this.#deadline, payload: body, endpoint: url, headers },
+        some.map(({ line, url, body, place }) => ({
+          ...{ id: requestId(batch.id, line), deadline: this.#deadline, payload: body, place, endpoint: url, headers },
         })),
       );
       return true;
@@ -200,12 +210,12 @@ export class BatchRun {
 
   /** Takes the lines out of the queue that no dispatcher has, and asks dispatchers to send no others. */
   async #withdraw(signal: AbortSignal): Promise<void> {
-    const { client, batch, answers } = this.#options;
+    const { queue, batch, answers } = this.#options;
     const lines = [...this.#underWay.keys()];
     for (let at = 0; at < lines.length; at += STEP) {
       const some = lines.slice(at, at + STEP);
       const gone = await this.#patience.until(signal, () =>
-        client.withdraw(some.map((line) => requestId(batch.id, line))),
+        queue.withdraw(some.map((line) => requestId(batch.id, line))),
       );
       const left = some.filter((_, index) => gone[index] === true);
       answers.append(left.map((line) => ({ line, customId: this.#underWay.get(line)!, outcome: "cancelled" })));
@@ -217,11 +227,11 @@ export class BatchRun {
   /** Takes the results that are in the result queue. @returns their number */
   async #collect(signal: AbortSignal): Promise<number> {
     const { answers, batch } = this.#options;
-    const texts = await this.#patience.until(signal, () => this.#inbox.read(TAKEN));
-    if (texts.length === 0) return 0;
+    const read = await this.#patience.until(signal, () => this.#inbox.read(TAKEN));
+    if (read.length === 0) return 0;
     const found: LineAnswer[] = [];
-    for (const text of texts) {
-      const result = readResult(text);
+    for (const each of read) {
+      const result = typeof each === "string" ? readResult(each) : each;
       const line = result === undefined ? undefined : lineOfRequest(result.id, batch.id);
       const customId = line === undefined ? undefined : this.#underWay.get(line);
       // A line without an entry has its answer: each line that may be in the queue has one.
@@ -230,7 +240,7 @@ export class BatchRun {
     answers.append(found);
     for (const { line } of found) this.#underWay.delete(line);
     await this.#patience.until(signal, () => this.#inbox.remove());
-    return texts.length;
+    return read.length;
   }
 
   /** Gives an error to the lines that were never executed. */

@@ -1,13 +1,13 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { sqliteQueueClient } from "../brokers/sqlite/queue-client.ts";
 import type { Dispatcher } from "../dispatch/dispatcher.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
 import { BatchFolder } from "./folder.ts";
+import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
 import { S3Contents } from "./s3-contents.ts";
 import { S3Mover } from "./s3-mover.ts";
@@ -19,7 +19,7 @@ const NOTE = 1000;
 /** Bytes of the longest answer of a webhook; a longer one counts by its status, too. */
 const MOST_REPLY = 16 * 1024;
 
-export interface BatchServiceOptions extends Omit<BatchDispatchSettings, "queue"> {
+export interface BatchServiceOptions extends BatchDispatchSettings {
   /** The folder of the batches, which this process has locked. */
   readonly folder: string;
   readonly limits: BatchLimits;
@@ -34,7 +34,6 @@ export class BatchService {
   readonly #store: BatchStore;
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
-  readonly #client: ReturnType<typeof sqliteQueueClient>;
   readonly #webhook: Webhook | undefined;
   readonly #mover: S3Mover | undefined;
   readonly #clock: Clock;
@@ -43,7 +42,7 @@ export class BatchService {
 
   /**
    * @param objects the bucket for files; undefined = they stay in the folder
-   * @throws SluiceError BATCH_STORE, QUEUE_FILE_..., GATE_PARAMETERS
+   * @throws SluiceError BATCH_STORE, GATE_PARAMETERS
    */
   constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, objects?: S3Objects) {
     const { clock, log } = deps;
@@ -57,16 +56,15 @@ export class BatchService {
       this.#mover = new S3Mover({ folder, files: this.#store.bucketFiles(), objects, isInput, clock, log });
     }
     this.#store.sweep();
-    this.#dispatch = new BatchDispatch({ ...options, queue: folder.queue }, deps);
-    // The engine finds lost submissions, and drops results that it knows.
-    this.#client = sqliteQueueClient(folder.queue, deps, true, false);
+    const queue = new LineQueue(clock);
+    this.#dispatch = new BatchDispatch(queue, options, deps);
     const { limits, window, namesBatches, webhook } = options;
     if (webhook !== undefined) {
       const client = undiciClient({ totalWorkers: 1, maxResponseBytes: MOST_REPLY, clock });
       this.#webhook = new Webhook({ ...webhook, ...deps, events: this.#store.events, client });
     }
     this.#engine = new BatchEngine({
-      ...{ store: this.#store, client: this.#client, limits, window, namesBatches, clock, log },
+      ...{ store: this.#store, queue, limits, window, namesBatches, clock, log },
     });
   }
 
@@ -75,10 +73,7 @@ export class BatchService {
     return this.#dispatch.dispatcher;
   }
 
-  /** @throws SluiceError BROKER_UNAVAILABLE */
-  async start(): Promise<void> {
-    // This process has the folder to itself, so whoever claimed these is gone.
-    await this.#client.requeueClaims();
+  start(): void {
     this.#dispatch.start();
     this.#engine.start();
     this.#webhook?.start();
@@ -98,7 +93,6 @@ export class BatchService {
     await this.#engine.stop();
     await this.#webhook?.stop();
     await this.#mover?.stop();
-    this.#client.close();
     this.#store.close();
   }
 

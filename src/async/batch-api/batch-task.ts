@@ -129,13 +129,13 @@ export class BatchTask {
 
   /** Gets the answers, as far as the batch is not cancelled. @returns what is in the files then */
   async #answer(batch: StoredBatch): Promise<BatchCounts> {
-    const { store, client, clock, signal, window, namesBatches } = this.#parts;
+    const { store, queue, clock, signal, window, namesBatches } = this.#parts;
     const answers = await this.#answers(batch);
     const resultQueueName = `batch-results-${batch.id}`;
-    const producer = await client.producer(laneQueue(batch.lane), resultQueueName);
+    const producer = await queue.producer(laneQueue(batch.lane), resultQueueName);
     try {
       this.#run = new BatchRun({
-        ...{ batch, client, producer, resultQueueName, answers, window, clock },
+        ...{ batch, queue, producer, resultQueueName, answers, window, clock },
         inputPath: await store.contents.local(batch.inputFileId, signal),
         headers: namesBatches ? { [BATCH_HEADER]: batch.id } : flowHeaders(batch),
         advance: (line) => store.batches.advance(batch.id, line),

@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SluiceErrorCode } from "../../base/inference/error-codes/table.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
 import type { BatchServiceOptions } from "./batch-service.ts";
@@ -11,6 +12,9 @@ import type { S3Settings } from "./s3-place.ts";
 const PROGRAM = new URL(import.meta.url.endsWith(".ts") ? "./batch-worker.ts" : "./batch-worker.js", import.meta.url);
 /** Milliseconds before a thread that ended by itself is started again. */
 const AGAIN = 5000;
+/** Milliseconds that a page of metrics waits for the thread, and the most pages that wait. */
+const ASKED = 2000;
+const MOST_ASKED = 16;
 /** Milliseconds for the last writes of a thread that ends. */
 const LAST_MOMENTS = 10_000;
 
@@ -24,12 +28,16 @@ export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
 }
 
 /** What the thread is told. */
-export type ThreadOrder = { readonly kind: "wake" } | { readonly kind: "stop"; readonly drainTimeout: number };
+export type ThreadOrder =
+  | { readonly kind: "wake" }
+  | { readonly kind: "metrics"; readonly number: number; readonly format: ExpositionFormat }
+  | { readonly kind: "stop"; readonly drainTimeout: number };
 
 /** What the thread tells. */
 export type ThreadReport =
   | { readonly kind: "started" }
   | { readonly kind: "failed"; readonly code: SluiceErrorCode | undefined; readonly message: string }
+  | { readonly kind: "metrics"; readonly number: number; readonly page: string }
   | { readonly kind: "stopped" };
 
 /**
@@ -43,6 +51,8 @@ export class BatchThread {
   #worker: Worker | undefined;
   #stopping = false;
   #stopped: (() => void) | undefined;
+  #asked = 0;
+  readonly #answers = new Map<number, (page: string) => void>();
 
   private constructor(data: ThreadData, clock: Clock, log: Logger) {
     this.#data = data;
@@ -60,6 +70,22 @@ export class BatchThread {
   /** Batches are new or cancelled. */
   wake(): void {
     this.#send({ kind: "wake" });
+  }
+
+  /** The metrics of the thread's dispatcher; "" when the thread does not tell them within 2 s. */
+  metrics(format: ExpositionFormat): Promise<string> {
+    if (this.#worker === undefined || this.#answers.size >= MOST_ASKED) return Promise.resolve("");
+    const number = ++this.#asked;
+    return new Promise((resolve) => {
+      const late = this.#clock.after(ASKED, () => answer(""), true);
+      const answer = (page: string): void => {
+        late.cancel();
+        this.#answers.delete(number);
+        resolve(page);
+      };
+      this.#answers.set(number, answer);
+      this.#send({ kind: "metrics", number, format });
+    });
   }
 
   /** @param drainTimeout milliseconds for requests under way */
@@ -96,6 +122,7 @@ export class BatchThread {
       worker.on("message", (report: ThreadReport) => {
         if (report.kind === "started") resolve();
         else if (report.kind === "stopped") this.#stopped?.();
+        else if (report.kind === "metrics") this.#answers.get(report.number)?.(report.page);
         else reject(new SluiceError(report.code ?? "BATCH_STORE", report.message));
       });
       worker.on("error", (error) => {

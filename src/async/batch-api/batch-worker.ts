@@ -3,7 +3,10 @@ import { parentPort, workerData } from "node:worker_threads";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import { render } from "../../base/telemetry/exposition.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchGate } from "./batch-dispatch.ts";
 import { BatchService } from "./batch-service.ts";
 import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
@@ -14,12 +17,15 @@ const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
 const log = createLogger({ ...logging, name: "batch" });
 
 try {
-  const deps = { clock: realClock, random: freshRandom(), log };
+  const registry = new MetricsRegistry();
+  const deps = { clock: realClock, random: freshRandom(), log, metrics: createDispatchMetrics(registry) };
   const objects = s3 && new S3Objects(await loadS3(), s3);
   const service = new BatchService({ ...options, gate: gateOf(gate) }, deps, objects);
-  await service.start();
+  service.start();
   parentPort!.on("message", (order: ThreadOrder) => {
     if (order.kind === "wake") service.wake();
+    else if (order.kind === "metrics")
+      tell({ kind: "metrics", number: order.number, page: render(registry, order.format) });
     else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));
   });
   tell({ kind: "started" });

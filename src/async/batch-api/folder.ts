@@ -9,18 +9,16 @@ const PART = ".part";
 /** The end of the name of a copy. */
 const COPY = ".copy";
 
-/** The folder of `--batch`: a database, a queue file, and the content of each file under its id. */
+/** The folder of `--batch`: a database, and the content of each file under its id. */
 export class BatchFolder {
   readonly path: string;
   readonly database: string;
-  readonly queue: string;
   readonly #files: string;
 
   /** Makes the folders. @throws SluiceError BATCH_STORE */
   constructor(path: string) {
     this.path = path;
     this.database = join(path, "batches.db");
-    this.queue = join(path, "queue.db");
     this.#files = join(path, "files");
     try {
       mkdirSync(this.#files, { recursive: true, mode: 0o700 });

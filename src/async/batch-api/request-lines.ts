@@ -1,5 +1,7 @@
+import type { TextLine } from "../../base/document/line-splitter.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../brokers/messages/json-members.ts";
+import type { BodyPlace } from "./batch-queue.ts";
 import { inputLines, isBlank, withoutMark } from "./input-lines.ts";
 
 /** A line of a checked input. */
@@ -9,6 +11,7 @@ export interface RequestLine {
   readonly url: string;
   /** JSON text of the body, exactly as the line has it. */
   readonly body: string;
+  readonly place: BodyPlace;
 }
 
 /**
@@ -18,16 +21,19 @@ export interface RequestLine {
  */
 export function* requestLines(path: string, wanted: (line: number) => boolean): Generator<RequestLine> {
   for (const texts of inputLines(path))
-    for (const text of texts) if (wanted(text.number) && !isBlank(text)) yield requestOf(path, text.number, text.bytes);
+    for (const text of texts) if (wanted(text.number) && !isBlank(text)) yield requestOf(path, text);
 }
 
-function requestOf(path: string, line: number, bytes: Buffer | undefined): RequestLine {
-  const text = withoutMark(bytes?.toString() ?? "");
+function requestOf(path: string, { number: line, start: lineStart, bytes }: TextLine): RequestLine {
+  const whole = bytes?.toString() ?? "";
+  const text = withoutMark(whole);
   try {
-    const { custom_id: customId, url, body } = JSON.parse(text) as Record<string, unknown>;
-    if (typeof customId === "string" && typeof url === "string" && typeof body === "object") {
+    const { custom_id: customId, url, body: value } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof customId === "string" && typeof url === "string" && typeof value === "object") {
       const { start, end } = memberRanges(text).get("body")!;
-      return { line, customId, url, body: text.slice(start, end) };
+      const body = text.slice(start, end);
+      const before = Buffer.byteLength(whole.slice(0, whole.length - text.length + start));
+      return { line, customId, url, body, place: { path, start: lineStart + before, length: Buffer.byteLength(body) } };
     }
   } catch {
     // The error below says it.

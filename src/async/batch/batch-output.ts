@@ -17,11 +17,16 @@ interface LineError {
  * without an answer has `error`. A body that is not JSON becomes a text; a body that is not UTF-8 either becomes base64.
  * @param id of the request, also sent as `x-request-id`
  */
-export function answerLine(id: string, customId: string, result: ResultMessage): string {
+export function answerLine(
+  id: string,
+  customId: string,
+  result: ResultMessage,
+  body: AnswerBody = answerBody(result.payload),
+): string {
   const response =
     result.statusCode === 0
       ? "null"
-      : `{"status_code":${result.statusCode},"request_id":${JSON.stringify(id)},"body":${bodyText(result.payload)}}`;
+      : `{"status_code":${result.statusCode},"request_id":${JSON.stringify(id)},"body":${body.text}}`;
   const error = result.errorCode === "" ? null : { code: result.errorCode, message: result.errorMessage };
   return line(id, customId, response, error);
 }
@@ -73,17 +78,27 @@ function line(id: string, customId: string | null, response: string, error: Line
   return `{"id":${JSON.stringify(id)},"custom_id":${JSON.stringify(customId)},"response":${response},"error":${JSON.stringify(error)}}\n`;
 }
 
-function bodyText(payload: Uint8Array): string {
+/** The body of an answer. */
+export interface AnswerBody {
+  /** A JSON text without line breaks. */
+  readonly text: string;
+  /** What the body says; undefined when it is no JSON. */
+  readonly value: unknown;
+}
+
+/** Reads the body of an answer. */
+export function answerBody(payload: Uint8Array): AnswerBody {
   const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength);
-  if (!isUtf8(bytes)) return JSON.stringify(bytes.toString("base64"));
+  if (!isUtf8(bytes)) return { text: JSON.stringify(bytes.toString("base64")), value: undefined };
   const text = bytes.toString();
+  let value: unknown;
   try {
-    JSON.parse(text);
+    value = JSON.parse(text);
   } catch {
-    return JSON.stringify(text);
+    return { text: JSON.stringify(text), value: undefined };
   }
   // Between the tokens of a JSON text a line break is white space; a string contains none.
-  return text.trim().replace(/[\r\n]+/g, " ");
+  return { text: text.trim().replace(/[\r\n]+/g, " "), value };
 }
 
 const CHUNK = 1024 * 1024;

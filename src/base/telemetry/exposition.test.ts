@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatNumber, negotiateFormat, render } from "./exposition.ts";
+import { formatNumber, joinPages, negotiateFormat, render } from "./exposition.ts";
 import { createMetrics } from "./names.ts";
 import { MetricsRegistry } from "./registry.ts";
 
@@ -88,6 +88,20 @@ describe("render", () => {
     expect(new Set(families).size).toBe(families.length);
     const samples = (text: string) => text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
     expect(samples(page)).toEqual(samples(render(registry)));
+  });
+});
+
+describe("joinPages", () => {
+  it("makes one page of two, with one end in OpenMetrics", () => {
+    const [first, second] = [new MetricsRegistry(), new MetricsRegistry()];
+    first.gauge({ name: "a", help: "a" }).with().set(1);
+    second.gauge({ name: "b", help: "b" }).with().set(2);
+    for (const format of ["text", "openmetrics"] as const) {
+      const joined = joinPages(render(first, format), render(second, format));
+      const end = format === "openmetrics" ? "# EOF\n" : "";
+      expect(joined).toBe(`# HELP a a\n# TYPE a gauge\na 1\n# HELP b b\n# TYPE b gauge\nb 2\n${end}`);
+      expect(joinPages(render(first, format), "")).toBe(render(first, format));
+    }
   });
 });
 

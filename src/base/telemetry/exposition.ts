@@ -28,7 +28,15 @@ export function render(registry: MetricsRegistry, format: ExpositionFormat = "te
       writeTwin(page, family, bounds, twin.name, twin.help ?? family.help, twin.labels ?? family.labels);
     }
   }
-  return format === "openmetrics" ? `${page.text}# EOF\n` : page.text;
+  return format === "openmetrics" ? page.text + END : page.text;
+}
+
+/** The last line of a page in OpenMetrics. */
+const END = "# EOF\n";
+
+/** One page of two that have no family in common. */
+export function joinPages(first: string, second: string): string {
+  return second === "" ? first : (first.endsWith(END) ? first.slice(0, -END.length) : first) + second;
 }
 
 /** A number as Go prints it (`strconv`, 'g', shortest): dashboards match on the exact text of `le`. */

@@ -11,10 +11,9 @@ import {
   batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
-import { command, durationOf } from "../common/command.ts";
+import { command, durationOf, LOG_LEVELS, oneOf } from "../common/command.ts";
 import { optionSettings } from "../common/flag-settings.ts";
-import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../gateway/keys-options.ts";
-import { LOG_LEVELS, oneOf } from "../gateway/log-options.ts";
+import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../common/keys-options.ts";
 
 interface ServerFlags extends BatchFlags, KeysOptions {
   readonly dir?: string;

@@ -43,6 +43,9 @@ function refusalOf(error: CommanderError, called: string): Error {
   }
 }
 
+/** The values of `--log-level`. */
+export const LOG_LEVELS = ["error", "warn", "info", "debug"] as const;
+
 /** The streams to which a command writes. */
 export interface Output {
   out(text: string): void;
@@ -85,4 +88,11 @@ export function trueOrFalse(text: string, flag: string): boolean {
   if (text !== "true" && text !== "false")
     throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give true or false`);
   return text === "true";
+}
+
+/** The word that the text is. @throws SluiceError FLAG_VALUE */
+export function oneOf<T extends string>(words: readonly T[], text: string, flag: string): T {
+  const found = words.find((word) => word === text);
+  if (found !== undefined) return found;
+  throw new SluiceError("FLAG_VALUE", `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${words.join(", ")}`);
 }

@@ -3,11 +3,11 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
 import { collect, command, STANDARD } from "../common/command.ts";
 import { LEARN_HELP, withBodyOptions, withExplainOptions, withMemoryOption } from "../common/exchange-flags.ts";
+import { withKeysOptions } from "../common/keys-options.ts";
 import { withPeersOptions } from "../common/peers-flags.ts";
 import { withGatewayBatchOptions } from "./batch-options.ts";
 import { withConnectionOptions } from "./connection-options.ts";
 import { type GatewayFlags, givenSettings } from "./given-flags.ts";
-import { withKeysOptions } from "./keys-options.ts";
 import { withLimitsOptions } from "./limits-options.ts";
 import { withLogOptions } from "./log-options.ts";
 

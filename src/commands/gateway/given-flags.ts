@@ -12,10 +12,10 @@ import {
   type MemoryOptions,
   memoryLimitFrom,
 } from "../common/exchange-flags.ts";
+import { type KeysOptions, keysSettingsFrom } from "../common/keys-options.ts";
 import type { PeersOptions } from "../common/peers-flags.ts";
 import { type BatchOptions, giveBatches } from "./batch-options.ts";
 import { type ConnectionOptions, connectionsFrom } from "./connection-options.ts";
-import { type KeysOptions, keysSettingsFrom } from "./keys-options.ts";
 import { checkLimitsFlags, type LimitsOptions } from "./limits-options.ts";
 import { type LogOptions, logSettingsFrom } from "./log-options.ts";
 

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "../../wires/gateway/request-log-which.ts";
+import { LOG_LEVELS, oneOf } from "../common/command.ts";
 
-export const LOG_LEVELS = ["error", "warn", "info", "debug"] as const;
 const FORMATS = ["json", "console"] as const;
 
 /** The options of `sluice gateway` for its lines. */
@@ -49,13 +49,6 @@ export function logSettingsFrom({ logLevel, logFormat, requestLog, requestLogFil
     jsonReadyLines: encoder === "json",
     requestLog: every === undefined ? undefined : { every, file: requestLogFile },
   } as const;
-}
-
-/** The word that the text is. @throws SluiceError FLAG_VALUE */
-export function oneOf<T extends string>(words: readonly T[], text: string, flag: string): T {
-  const found = words.find((word) => word === text);
-  if (found !== undefined) return found;
-  throw new SluiceError("FLAG_VALUE", `${flag} is ${JSON.stringify(text.slice(0, 100))}; give ${words.join(", ")}`);
 }
 
 function everyOf(text: string): number | undefined {

@@ -70,7 +70,10 @@ export function adminRequest(
 }
 
 /** An app that passes every request to `authorize` and serves `/metrics` in the format that the scraper prefers. */
-export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
+export function guardedApp(
+  authorize: Authorize,
+  metrics: (format: ExpositionFormat) => string | Promise<string>,
+): Hono {
   const app = new Hono();
   app.use(async (context, next) => {
     const { path } = context.req;
@@ -84,9 +87,9 @@ export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFor
     if (verdict.status === 401) context.header("www-authenticate", "Bearer");
     return context.text(`${verdict.message}\n`, verdict.status);
   });
-  app.get("/metrics", (context) => {
+  app.get("/metrics", async (context) => {
     const format = negotiateFormat(context.req.header("accept"));
-    return context.body(metrics(format), 200, { "content-type": CONTENT_TYPES[format], vary: "accept" });
+    return context.body(await metrics(format), 200, { "content-type": CONTENT_TYPES[format], vary: "accept" });
   });
   return app;
 }

@@ -5,7 +5,7 @@ import type { PeersFeed } from "./feed/peers.ts";
 /** The read-only views that the admin pages show; `core-views.ts` joins them from the rooms that own the data. */
 export interface AdminViews {
   /** The page of `/metrics`. */
-  metrics(format: ExpositionFormat): string;
+  metrics(format: ExpositionFormat): string | Promise<string>;
   ready(): boolean;
   /** Why the process is not ready; undefined when it is. */
   unready(): string | undefined;

@@ -11,6 +11,7 @@ import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { type ExpositionFormat, joinPages } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchesSource } from "../admin/batches-routes.ts";
@@ -108,6 +109,11 @@ export class GatewayBatches implements LocalService {
 
   answer(request: Request, caller: Caller | undefined): Promise<Response> {
     return this.#answer(request, caller === undefined ? EVERYBODY : batchCaller(caller));
+  }
+
+  /** The page of metrics of the gateway, with those of the dispatcher of its batches. */
+  async withMetrics(page: string, format: ExpositionFormat): Promise<string> {
+    return joinPages(page, (await this.#thread?.metrics(format)) ?? "");
   }
 
   /** Shows the metrics of the webhook and of the bucket, where there are any. @returns a function that ends it */

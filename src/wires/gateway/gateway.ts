@@ -187,6 +187,10 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     };
     let reload: GatewayReload | undefined;
     const views = viewsOf(core, { unready, limits, peers });
+    if (batches !== undefined) {
+      const { metrics: page } = views;
+      views.metrics = async (format) => batches.withMetrics(await page(format), format);
+    }
     const { prometheus } = options;
     const history = prometheus === undefined ? undefined : prometheusHistory(prometheus, "--prometheus", clock);
     const feed = coreFeed(core, {

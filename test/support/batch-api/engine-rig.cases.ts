@@ -3,19 +3,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach } from "vitest";
 import { BatchEngine } from "../../../src/async/batch-api/batch-engine.ts";
+import type { BatchQueue } from "../../../src/async/batch-api/batch-queue.ts";
 import { BatchStore } from "../../../src/async/batch-api/batch-store.ts";
 import { LANES } from "../../../src/async/batch-api/batch-table.ts";
 import { laneQueue } from "../../../src/async/batch-api/batch-task.ts";
 import { BatchDatabase } from "../../../src/async/batch-api/database.ts";
 import { newId } from "../../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../../src/async/batch-api/folder.ts";
+import { LineBroker } from "../../../src/async/batch-api/line-broker.ts";
+import { LineQueue } from "../../../src/async/batch-api/line-queue.ts";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS, type StoredBatch } from "../../../src/async/batch-api/records.ts";
 import type { Broker, Claim } from "../../../src/async/brokers/broker.ts";
 import type { ResultMessage } from "../../../src/async/brokers/messages/message.ts";
 import { errorResult } from "../../../src/async/brokers/messages/result.ts";
-import { sqliteBroker } from "../../../src/async/brokers/sqlite/broker.ts";
-import { type SqliteQueueClient, sqliteQueueClient } from "../../../src/async/brokers/sqlite/queue-client.ts";
-import { SeededRandom } from "../../../src/base/clock/random.ts";
 import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import { silentLogger } from "../../../src/base/telemetry/logger.ts";
 import { NO_EVENTS } from "../brokers/sqlite/fixture.cases.ts";
@@ -45,7 +45,9 @@ export class EngineRig {
   readonly limits: BatchLimits;
   clock = new VirtualClock(EPOCH);
   store: BatchStore;
-  client: SqliteQueueClient;
+  queue: LineQueue;
+  /** Requests that the engine has submitted. */
+  submitted = 0;
   engine: BatchEngine;
   #broker: Broker;
   readonly #window: number;
@@ -59,8 +61,8 @@ export class EngineRig {
     this.#notifies = options.notifies ?? false;
     this.limits = { ...DEFAULT_BATCH_LIMITS, ...options.limits };
     this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
-    this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
-    this.#broker = this.#opened(this.#newBroker());
+    this.queue = new LineQueue(this.clock);
+    this.#broker = this.#newBroker();
     this.engine = this.#newEngine();
   }
 
@@ -70,8 +72,8 @@ export class EngineRig {
     this.clock = new VirtualClock(wall);
     this.store = this.#opened(new BatchStore(this.folder, { notifies: this.#notifies }));
     this.store.sweep();
-    this.client = this.#opened(sqliteQueueClient(this.folder.queue, this.#deps, true));
-    this.#broker = this.#opened(this.#newBroker());
+    this.queue = new LineQueue(this.clock);
+    this.#broker = this.#newBroker();
     this.engine = this.#newEngine();
     this.engine.start();
   }
@@ -149,11 +151,6 @@ export class EngineRig {
     );
   }
 
-  /** Queues again what a dispatcher claimed and never settled. */
-  async reclaim(): Promise<void> {
-    await this.#broker.reclaim(new Set());
-  }
-
   /** Works until the batch has ended. */
   async finish(id: string, reply: Reply = GOOD): Promise<StoredBatch> {
     for (let turn = 0; turn < 5000; turn++) {
@@ -184,10 +181,6 @@ export class EngineRig {
     rmSync(this.folder.path, { recursive: true });
   }
 
-  get #deps() {
-    return { clock: this.clock, random: new SeededRandom(1), log: silentLogger };
-  }
-
   #opened<T extends { close(): unknown }>(part: T): T {
     this.#open.push(part);
     return part;
@@ -195,22 +188,42 @@ export class EngineRig {
 
   #newBroker(): Broker {
     const queues = Array.from({ length: LANES }, (_, lane) => queueSettings(laneQueue(lane)));
-    const leases = { claimTtl: 60_000, reclaimInterval: 5000, maxAttempts: 0 };
-    const broker = sqliteBroker(
-      {
-        ...{ transport: "sqlite", path: this.folder.queue, queues, resultQueueName: "r", leases },
-        ...{ pollInterval: 1000, batchCap: undefined },
-      },
-      this.#deps,
-    );
+    const broker = new LineBroker(this.queue, { queues, pollInterval: 1000 }, { clock: this.clock, log: silentLogger });
     broker.start(NO_EVENTS);
     return broker;
   }
 
+  /** The queue, with a count of what is submitted. */
+  #counting(queue: LineQueue): BatchQueue {
+    return {
+      producer: async (lane, results) => {
+        const { submitRequests, close } = await queue.producer(lane, results);
+        return {
+          close,
+          submitRequests: (requests) => {
+            this.submitted += requests.length;
+            return submitRequests(requests);
+          },
+        };
+      },
+      inbox: (results) => queue.inbox(results),
+      outstanding: (ids) => queue.outstanding(ids),
+      withdraw: (ids) => queue.withdraw(ids),
+    };
+  }
+
   #newEngine(): BatchEngine {
-    const { store, client, clock, limits } = this;
+    const { store, clock, limits } = this;
     return new BatchEngine({
-      ...{ store, client, clock, limits, window: this.#window, namesBatches: true, log: silentLogger },
+      ...{
+        store,
+        queue: this.#counting(this.queue),
+        clock,
+        limits,
+        window: this.#window,
+        namesBatches: true,
+        log: silentLogger,
+      },
     });
   }
 }

@@ -17,11 +17,6 @@ export interface SqliteProducerSettings {
   readonly path: string;
   readonly requestQueueName: string;
   readonly resultQueueName: string;
-  /**
-   * True: a submission is on the disk when it returns; default. False: the machine forgets the last submissions when it loses its power, for
-   * an application that finds and repeats them.
-   */
-  readonly durable?: boolean;
 }
 
 /**
@@ -63,7 +58,7 @@ class SqliteProducer implements Producer {
       if (at > 0) await breathe(this.#deps.clock);
       const some = all.slice(at, at + BATCH);
       try {
-        await this.#file.write(() => this.#add(some), this.#settings.durable === false ? "later" : "disk");
+        await this.#file.write(() => this.#add(some));
       } catch (error) {
         if (at === 0) throw error;
         const problem = `the first ${at} of ${all.length} requests were queued, the others were not`;

@@ -27,31 +27,6 @@ queueClientCases("sqlite", async () => {
 });
 
 describe("the client of a queue file", () => {
-  it("takes back what no dispatcher has, and marks the rest", async () => {
-    const folder = new CaseFolder();
-    const client = sqliteQueueClient(folder.path, folder, true);
-    const broker = sqliteBroker(folder.settings(), folder);
-    broker.start(NO_EVENTS);
-    const producer = await client.producer("q", "r");
-    for (const id of ["a", "b", "c"])
-      await producer.submitRequest({ id, deadline: folder.inSeconds(id === "a" ? 9 : 99), payload: {} });
-    const [queue] = folder.settings().queues;
-    const [claimed] = (await broker.claim(queue!, { max: 1, expired: 0 })).claims;
-    expect(claimed!.message.request.id).toBe("a");
-    expect(await client.withdraw(["a", "b", "x"])).toEqual([false, true, false]);
-    expect(await client.outstanding(["a", "b", "c"])).toEqual([true, false, true]);
-    expect(await broker.cancelled([claimed!])).toEqual([true]);
-    // Claims of a process that is gone: they are queued again, and its late outcome is dropped.
-    expect(await client.requeueClaims()).toBe(1);
-    const again = await broker.claim(queue!, { max: 9, expired: 0 });
-    expect(again.claims.map(({ message }) => message.request.id)).toEqual(["a", "c"]);
-    expect(await broker.settle([{ kind: "refuse", claim: claimed!, labels: {} }])).toEqual(["fenced"]);
-    await producer.close();
-    client.close();
-    await broker.close();
-    folder.remove();
-  });
-
   it("lists the queues that are there", async () => {
     const folder = new CaseFolder();
     const client = sqliteQueueClient(folder.path, folder, true);

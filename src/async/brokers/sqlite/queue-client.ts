@@ -18,35 +18,18 @@ import { entryText } from "./rows.ts";
 import { QueueTables } from "./tables.ts";
 import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
-/** A client of a queue file, which can also take requests back. */
-export interface SqliteQueueClient extends QueueClient {
-  /**
-   * Takes requests out of the file that no dispatcher has, without a result, and marks those that a dispatcher has as cancelled.
-   * @returns for each id whether it was taken out
-   * @throws SluiceError BROKER_UNAVAILABLE
-   */
-  withdraw(ids: readonly string[]): Promise<readonly boolean[]>;
-  /**
-   * Queues all claimed requests again, for a process that knows that no dispatcher works on the file: their leases would keep them
-   * back. A dispatcher that does work on them finds its leases lost.
-   * @returns how many @throws SluiceError BROKER_UNAVAILABLE
-   */
-  requeueClaims(): Promise<number>;
-}
-
 /**
  * @param create false: a missing file is not created
- * @param durable false: submissions, and the removal of results that were read, may be lost with the power of the machine
  * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT, BROKER_UNAVAILABLE
  */
-export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean, durable = true): SqliteQueueClient {
+export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): QueueClient {
   const file = new QueueFile(path, deps, create);
   // A temporary error was only logged until now. This read throws it: a command does not wait for it to pass.
   file.read(() => file.statement("SELECT id FROM store").get());
-  return new SqliteClient(file, deps, durable);
+  return new SqliteClient(file, deps);
 }
 
-class SqliteClient implements SqliteQueueClient {
+class SqliteClient implements QueueClient {
   readonly place: string;
   readonly sharedRetries = false;
   readonly inspector: SqliteInspector;
@@ -54,10 +37,8 @@ class SqliteClient implements SqliteQueueClient {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #deps: SqliteDeps;
-  readonly #durable: boolean;
 
-  constructor(file: QueueFile, deps: SqliteDeps, durable: boolean) {
-    this.#durable = durable;
+  constructor(file: QueueFile, deps: SqliteDeps) {
     this.place = `queue file ${resolve(file.path)}`;
     this.inspector = new SqliteInspector(file.path, deps);
     this.#file = file;
@@ -67,30 +48,15 @@ class SqliteClient implements SqliteQueueClient {
   }
 
   async producer(requestQueueName: string, resultQueueName: string): Promise<Producer> {
-    const settings = { path: this.#file.path, requestQueueName, resultQueueName, durable: this.#durable };
-    return sqliteProducer(settings, this.#deps);
+    return sqliteProducer({ path: this.#file.path, requestQueueName, resultQueueName }, this.#deps);
   }
 
   inbox(resultQueueName: string): ResultInbox {
-    return new TableInbox(this.#file, this.#tables, resultQueueName, this.#durable);
+    return new TableInbox(this.#file, this.#tables, resultQueueName);
   }
 
   async outstanding(ids: readonly string[]): Promise<readonly boolean[]> {
     return this.#file.read(() => ids.map((id) => this.#tables.isOutstanding(id)));
-  }
-
-  withdraw(ids: readonly string[]): Promise<readonly boolean[]> {
-    return this.#file.write(() =>
-      ids.map((id) => {
-        const taken = this.#tables.withdraw(id);
-        this.#tables.cancel(id);
-        return taken;
-      }),
-    );
-  }
-
-  async requeueClaims(): Promise<number> {
-    return this.#file.write(() => this.#tables.requeueClaims());
   }
 
   async backlog(queueName: string): Promise<QueueBacklog> {
@@ -116,12 +82,10 @@ class TableInbox implements ResultInbox {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #queueName: string;
-  readonly #durable: boolean;
   /** Sequence number of the newest result that was read; 0 = none. */
   #last = 0;
 
-  constructor(file: QueueFile, tables: QueueTables, queueName: string, durable: boolean) {
-    this.#durable = durable;
+  constructor(file: QueueFile, tables: QueueTables, queueName: string) {
     this.#file = file;
     this.#tables = tables;
     this.#queueName = queueName;
@@ -134,8 +98,7 @@ class TableInbox implements ResultInbox {
   }
 
   async remove(): Promise<void> {
-    const remove = (): void => this.#tables.removeResults(this.#queueName, this.#last);
-    if (this.#last > 0) await this.#file.write(remove, this.#durable ? "disk" : "later");
+    if (this.#last > 0) await this.#file.write(() => this.#tables.removeResults(this.#queueName, this.#last));
     this.#last = 0;
   }
 }

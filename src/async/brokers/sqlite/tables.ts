@@ -228,19 +228,6 @@ export class QueueTables {
     this.#file.statement("UPDATE messages SET cancelled = 1 WHERE request = ?").run(id);
   }
 
-  /** Removes the messages of an id that no dispatcher has. @returns whether there were some */
-  withdraw(id: string): boolean {
-    const sql = `DELETE FROM messages WHERE request = ? AND state IN (${WAITING}, ${PARKED})`;
-    return Number(this.#file.statement(sql).run(id).changes) > 0;
-  }
-
-  /** Queues the claimed messages of all queues again. @returns how many */
-  requeueClaims(): number {
-    return Number(
-      this.#file.statement(`UPDATE messages SET state = ${WAITING} WHERE state = ${CLAIMED}`).run().changes,
-    );
-  }
-
   isCancelled({ seq, deliveries }: DeliveryKey): boolean {
     const sql = `SELECT cancelled FROM messages WHERE ${HELD}`;
     return this.#file.statement(sql).get(seq, deliveries)?.["cancelled"] === 1;

@@ -57,7 +57,7 @@ export function buildRequest(parts: OutboundParts): OutboundBuild {
   const { endpoint, id } = message.request;
   const gateway = gatewayOf(queue);
   if (gateway.problem !== undefined) return invalid(`the queue's base URL cannot be used: ${gateway.problem}`);
-  const url = endpoint === "" ? gateway.url : joinUrl(gateway.base, endpoint);
+  const url = endpoint === "" ? gateway.url : urlOf(gateway, endpoint);
   if (endpoint !== "" && queue.allowedEndpoints !== undefined && !isAllowed(url, gateway.base, queue.allowedEndpoints))
     return invalid(`endpoint ${JSON.stringify(endpoint.slice(0, 200))} is none of the queue's allowed_endpoints`);
 
@@ -87,7 +87,13 @@ type Gateway =
       readonly url: URL;
       /** Empty = none. */
       readonly authorization: string;
+      /** By the endpoints of messages, the first ones. */
+      readonly others: Map<string, URL>;
     };
+
+/** Endpoints of messages whose URLs are kept: an API has a few, and each message may name any text. */
+const MOST_KEPT = 16;
+const LONGEST_KEPT = 100;
 
 /** Parsing URLs for each message would take three quarters of the time of `buildRequest`. */
 const gateways = new WeakMap<QueueSettings, Gateway>();
@@ -109,7 +115,16 @@ function reachable(base: URL, path: string): Gateway {
     base,
     url: joinUrl(base, path),
     authorization: anonymous ? "" : basicCredentials(base),
+    others: new Map(),
   };
+}
+
+function urlOf({ base, others }: Gateway & { readonly problem: undefined }, endpoint: string): URL {
+  let url = others.get(endpoint);
+  if (url !== undefined) return url;
+  url = joinUrl(base, endpoint);
+  if (others.size < MOST_KEPT && endpoint.length <= LONGEST_KEPT) others.set(endpoint, url);
+  return url;
 }
 
 /** Headers by their lower-case names: of two that differ in case only, the one set last counts (H-37). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { command } from "../common/command.ts";
+import { command } from "./command.ts";
 import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "./keys-options.ts";
 
 function settingsOf(...args: string[]) {

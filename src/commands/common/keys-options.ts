@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { KeysSettings } from "../../wires/access/keys-settings.ts";
-import { collect } from "../common/command.ts";
+import { collect } from "./command.ts";
 
 /** The options of `sluice gateway` about who may send requests. */
 export interface KeysOptions {

@@ -4,7 +4,7 @@
  *
  *   node bench/extproc.ts [--seconds 4] [--warmup 2] [--rounds 5] [--match "1 KB"]
  *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
- *   node bench/extproc.ts --against ../before/src/commands/main.ts --flags "--memory-limit 256Mi"
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts --flags="--memory-limit 256Mi"
  *   node bench/extproc.ts --main dist/commands/main.js --against ../before/dist/commands/main.js
  *   node bench/extproc.ts --flow-control [--seconds 4] [--rounds 4] [--match "KB prompt"]
  *

@@ -46,7 +46,7 @@ import {
   startServers,
   stop,
 } from "./peers/subjects.ts";
-import { between, caption, casesTable, peersTable } from "./peers/table.ts";
+import { between, caption, casesTable, peersTable, type Results } from "./peers/table.ts";
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArgs({
@@ -94,11 +94,12 @@ if (cases.length === 0)
 
 const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 const SERVERS = 4;
-/** Seconds of load after the start of a subject, so that compilers have seen the code. */
-const WARMUP = 1.5;
+/** Seconds of load after the start of a subject: V8 compiles for some seconds, and a process runs for days. */
+const WARMUP = 5;
 /** A loop in which no request ends is tried again, twice and then four times as long. */
 const MOST_LONGER = 2;
 const BARE = "sluice gateway, bare";
+const FEATURED = "sluice gateway, all on";
 /** The rival that does the same job. */
 const BESIDE = "sglang-router";
 
@@ -154,7 +155,7 @@ function planned(main: readonly string[]): Plan {
   if (lacks.length > 0) console.log(`features that this checkout lacks: ${lacks.join(", ")}`);
   if (process.env[REFERENCE_PICKER] === undefined)
     console.log(`no reference picker: ${REFERENCE_PICKER} names no binary; Envoy runs with sluice epp only`);
-  const featured = gateway("sluice gateway, all on", has);
+  const featured = gateway(FEATURED, has);
   const pair: Pair = { what: "all features on / off", gateways: [featured, bare], limit: 1.25 };
   if ("features".includes(values.only) && values.only !== "") return { subjects: [], pair };
   const all = [bare, featured, ...rivals()];
@@ -179,7 +180,7 @@ async function sideBySide(
       const [first, second] = await Promise.all(both.map((one) => load(client, one, args)));
       return cpuRatio(first!, second!);
     };
-    await run(["--seconds", String(2 * WARMUP), "--warmup", "0"]);
+    await run(["--seconds", String(WARMUP), "--warmup", "0"]);
     const ratios: number[] = [];
     for (const { args, connections, warmup, times } of wanted)
       ratios.push(
@@ -219,13 +220,20 @@ async function round(
   }
 }
 
+/** The cells with their subjects in the order of the plan. */
+function inOrder(cells: Results): Results {
+  const names = [BARE, FEATURED, ...rivals().map(({ name }) => name)];
+  return Object.fromEntries(names.flatMap((name) => (cells[name] === undefined ? [] : [[name, cells[name]]])));
+}
+
 /** Writes the tables of the documentation. @param missing names of subjects that this machine lacks */
 function writeTables(kept: Kept, missing: readonly string[]): void {
   const names = ALL_CASES.map(({ name }) => name);
-  const below = caption(kept.cells, `node bench/peers.ts --rounds ${rounds}`, new Date());
+  const cells = inOrder(kept.cells);
+  const below = caption(cells, `node bench/peers.ts --rounds ${rounds}`, new Date());
   for (const [page, table] of [
-    [["docs", "features.md"], casesTable(kept.cells, names, BESIDE, missing)],
-    [["README.md"], peersTable(kept.cells, names, BESIDE, missing)],
+    [["docs", "features.md"], casesTable(cells, names, BESIDE, missing)],
+    [["README.md"], peersTable(cells, names, BESIDE, missing)],
   ] as const) {
     const file = join(root, ...page);
     writeFileSync(file, between(readFileSync(file, "utf8"), "peers", `\n${table}\n${below}\n\n`));

@@ -86,6 +86,11 @@ const bytesOfUndici: Plugin = {
     if (!id.startsWith(BYTES)) return undefined;
     return `export default require(${JSON.stringify(join(root, "node_modules", id.slice(BYTES.length)))});`;
   },
+  generateBundle(_, bundle) {
+    for (const chunk of Object.values(bundle))
+      if (chunk.type === "chunk" && /\b__toESM\(require_llhttp\w*\(\)/.test(chunk.code))
+        throw new Error(`${chunk.fileName} makes a getter for each byte of llhttp`);
+  },
 };
 
 rmSync(dist, { recursive: true, force: true });

@@ -211,6 +211,15 @@ describe("the page of a gateway, in Chromium", () => {
     expect(await violations(page)).toEqual([]);
     await page.emulateMedia({ colorScheme: "dark" });
     expect(await violations(page, ["color-contrast"])).toEqual([]);
+    // On a phone, neither of the two is wider than the screen.
+    await page.setViewportSize({ width: 360, height: 780 });
+    for (const editor of ["YAML", "weights and parameters"]) {
+      await page.getByRole("button", { name: editor }).click();
+      await poll(
+        `the width of ${editor}`,
+        async () => (await page.evaluate("document.documentElement.scrollWidth")) === 360,
+      );
+    }
     await page.close();
   });
 

@@ -5,7 +5,7 @@ import { TimePlot, type TimePlotProps } from "./time-plot.tsx";
 /** A figure of the stream, the label of its line, and its colour of the palette. */
 export type FigureLine = readonly [FigureName, string, number];
 
-interface FigurePlotProps extends Pick<TimePlotProps, "title" | "say" | "window" | "top" | "empty"> {
+interface FigurePlotProps extends Pick<TimePlotProps, "title" | "say" | "window" | "top"> {
   readonly store: Store;
   readonly lines: readonly FigureLine[];
 }

@@ -66,20 +66,27 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
 
 /** What may go, why, and who works on it. */
 export function Capacities({ queues, store }: { queues: DispatchFeed; store: Store }) {
+  const hasGate = queues.capacities.length > 0;
   return (
     <>
-      <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
-        <Table
-          label="Capacities"
-          columns={CAPACITIES}
-          rows={queues.capacities}
-          keyOf={({ capacity }) => capacity}
-          below={(capacity) =>
-            capacity.timeline.length > 0 ? <GateTimeline capacity={capacity} now={store.now()} /> : undefined
-          }
-          empty={<Empty what="No gate reads a budget">Messages go as fast as workers are free.</Empty>}
-        />
-      </Panel>
+      {hasGate ? (
+        <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
+          <Table
+            label="Capacities"
+            columns={CAPACITIES}
+            rows={queues.capacities}
+            keyOf={({ capacity }) => capacity}
+            below={(capacity) =>
+              capacity.timeline.length > 0 ? <GateTimeline capacity={capacity} now={store.now()} /> : undefined
+            }
+            empty=""
+          />
+        </Panel>
+      ) : (
+        <Panel title="Capacities">
+          <Empty what="No gate reads a budget">Whatever waits goes as soon as a worker is free.</Empty>
+        </Panel>
+      )}
       <div class="grid">
         <FigurePlot
           {...{ store, window: WINDOW, say: figure }}
@@ -89,23 +96,21 @@ export function Capacities({ queues, store }: { queues: DispatchFeed; store: Sto
             ["inFlight", "in flight", 0],
           ]}
         />
-        <FigurePlot
-          {...{ store, window: WINDOW, say: percent }}
-          title="Dispatch budget"
-          top={1}
-          lines={[
-            ["budget.D", "D", 0],
-            ["budget.B", "baseline B", 1],
-          ]}
-          empty="No gate reads a budget."
-        />
+        {hasGate && (
+          <FigurePlot
+            {...{ store, window: WINDOW, say: percent }}
+            title="Dispatch budget"
+            top={1}
+            lines={[
+              ["budget.D", "D", 0],
+              ["budget.B", "baseline B", 1],
+            ]}
+          />
+        )}
         <FigurePlot
           {...{ store, window: WINDOW, say: figure }}
-          title="In flight and N"
-          lines={[
-            ["inFlight", "in flight", 0],
-            ["budget.N", "N", 4],
-          ]}
+          title={hasGate ? "In flight and N" : "In flight"}
+          lines={[["inFlight", "in flight", 0], ...(hasGate ? [["budget.N", "N", 4] as const] : [])]}
         />
       </div>
       <Panel title="Worker pools">

@@ -136,6 +136,7 @@ function routingTiles({ minute, series }: Store): TileProps[] {
 
 function dispatchTiles({ series, hello }: Store): TileProps[] {
   const isBatches = hello?.kind === "batch-server";
+  const most = series.latest("budget.N");
   const gate = series.latest("gate");
   const minuteOf = (name: FigureName): number =>
     (series.values(name)?.slice(-60) ?? []).reduce<number>((sum, value) => sum + (value ?? 0), 0) / 60;
@@ -145,7 +146,10 @@ function dispatchTiles({ series, hello }: Store): TileProps[] {
       value: count(series.latest("backlog")),
       also: isBatches ? "lines of open batches" : "messages in all queues",
     },
-    { name: "In flight", value: count(series.latest("inFlight")), also: `of N ${figure(series.latest("budget.N"))}` },
+    {
+      ...{ name: "In flight", value: count(series.latest("inFlight")) },
+      also: most === null ? "no gate limits them" : `of N ${figure(most)}`,
+    },
     { name: "Succeeded", value: perSecond(minuteOf("messages.success")), also: "in the last minute" },
     {
       name: "Retried",
@@ -155,7 +159,7 @@ function dispatchTiles({ series, hello }: Store): TileProps[] {
     ...(isBatches ? [] : [{ name: "Oldest message", value: spanOfSeconds(series.latest("oldest")) }]),
     { name: "Time left", value: spanOfSeconds(series.latest("eta")), also: "at the present rate" },
     {
-      ...{ name: "Gate", value: gate === null ? "–" : gate === 1 ? "open" : "closed" },
+      ...{ name: "Gate", value: gate === null ? "none" : gate === 1 ? "open" : "closed" },
       tone: gate === 0 ? "warn" : "plain",
       also: <a href={linkTo("queues")}>why</a>,
     },
@@ -215,7 +219,7 @@ const PLOTS: readonly PlotRow[] = [
   },
   { title: "Backlog", say: figure, lines: [["backlog", "messages", 0]] },
   {
-    ...{ title: "Dispatch budget", say: percent, top: 1 },
+    ...{ title: "Dispatch budget", say: percent, top: 1, optional: true },
     lines: [
       ["budget.D", "D", 0],
       ["budget.B", "baseline B", 1],

@@ -53,6 +53,8 @@ export interface InFlightLoad {
 
 /** What the other replicas of this picker have in flight at an endpoint, as they said last. */
 export interface PeerLoad extends InFlightLoad {
+  /** `address:port`, as replicas name the endpoint in their messages. */
+  readonly key: string;
   /** Milliseconds since the replica with load here that was silent longest was heard; 0 where none has load here. */
   ageMs(now: number): number;
   /**

@@ -1,4 +1,5 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 /** The Node.js release whose V8 was measured and is known to have the flags. Another release would only print a complaint. */
 const MEASURED = 26;
@@ -28,6 +29,19 @@ export function limitYoungGeneration(): void {
   const young = getHeapSpaceStatistics().find((space) => space.space_name === "new_space");
   const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""];
   if (stopsGrowth(young?.space_size ?? 0, options)) setFlagsFromString("--semi-space-growth-factor=1");
+}
+
+/**
+ * Collects what the start of a process left: V8 would keep it until the heap has grown to several times its live data, which an
+ * idle process never does. Call it once, before work comes: it takes some hundredths of a second of CPU time.
+ */
+export function collectStart(): void {
+  if (!isMeasured()) return;
+  // Without the flag on the command line, V8 gives the function to contexts that are made after it is set.
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as NodeJS.GCFunction;
+  setFlagsFromString("--no-expose-gc");
+  collect({ type: "major", execution: "sync" });
 }
 
 /**

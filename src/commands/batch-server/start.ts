@@ -103,8 +103,12 @@ async function startBatchServer(
       { clock, random, log, metrics: dispatchMetrics, onLatency: (milliseconds) => watch.latency(milliseconds) },
       objects,
     );
-    let drainTimeout = 0;
-    parts.push(() => service.stop(drainTimeout));
+    let stopped: Promise<void> | undefined;
+    const stop = (drainTimeout: number): Promise<void> => {
+      stopped ??= service.stop(drainTimeout);
+      return stopped;
+    };
+    parts.push(() => stop(0));
     const store = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
     parts.push(() => store.close());
     const access = await startAccess(keys, {
@@ -148,9 +152,11 @@ async function startBatchServer(
         { name: "admin", address: at(options.admin, admin.address()) },
       ],
       async drain() {
-        drainTimeout = options.drainTimeout;
         phase = "draining";
         watch.events.add("drain-began", "", "the process has got its signal to end");
+        await shut(server);
+        // The page shows the lines that still run.
+        await stop(options.drainTimeout);
         await close();
       },
       close,

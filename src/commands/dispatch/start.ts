@@ -17,6 +17,7 @@ import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { GateDefinition, MetricSourceDefinition } from "../../base/plugin/gate.ts";
+import { collectStart } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
@@ -209,6 +210,7 @@ export async function runDispatcher(options: DispatchOptions & DispatchShown): P
   const starting = startDispatcher({ ...options, log });
   const ended = untilSignal(starting, log);
   const running = await starting;
+  collectStart();
   for (const listening of running.listening) process.stderr.write(`${readyLine(listening, process.pid)}\n`);
   const status = await ended;
   realClock.after(LINGER, () => process.exit(status), true);

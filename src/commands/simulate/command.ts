@@ -103,7 +103,10 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--peer-delay <time>",
       "with --pickers: the delay of a message between pickers, or off = they share nothing (default: 20ms)",
     )
-    .option("--peer-loss <share>", "with --pickers: share of the messages that a picker does not get (default: 0)")
+    .option(
+      "--peer-loss <share>",
+      "with --pickers: share of the loads that a picker does not get, and of the blocks that it gets late (default: 0)",
+    )
     .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
     .option("--html <file>", "write a report with plots, too")
     .option("--json", "the results as one JSON object on stdout instead of tables", false)

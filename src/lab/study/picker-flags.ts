@@ -5,7 +5,7 @@ import { type TimeRange, timeFlag, wholeFlag } from "./flag-values.ts";
 export interface SimSharing {
   /** Milliseconds from the sender to each other picker. */
   readonly delayMs: number;
-  /** Share of the messages that a picker does not get, 0 to 1. Each picker misses others. */
+  /** Share of the messages that a picker does not get, 0 to 1; those of the log come later. Each picker misses others. */
   readonly loss: number;
 }
 

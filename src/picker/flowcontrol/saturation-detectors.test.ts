@@ -128,7 +128,7 @@ describe("utilization detector", () => {
 
 /** What other replicas have in flight, and have probably sent since they said so. */
 const peersOf = (requests: number, tokens: number) => ({
-  ...{ requests: 0, tokens: 0, lean: 0, ageMs: () => 0 },
+  ...{ key: "", requests: 0, tokens: 0, lean: 0, ageMs: () => 0 },
   unseen: (now: number) => (now === 0 ? { requests, tokens } : { requests: 0, tokens: 0 }),
 });
 

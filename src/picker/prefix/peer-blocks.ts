@@ -10,6 +10,9 @@ const SHARDS = 1 << SHARD_BITS;
 const FIRST_SLOTS = 32;
 const FIRST_GROUPS = 16;
 
+/** What became of a block. `full`: it found no place, so it does not count. */
+type Put = "new" | "known" | "full";
+
 /**
  * The placements of one endpoint, each with a stamp. Stamps count up and begin again, so they are compared by their difference.
  */
@@ -67,8 +70,8 @@ class Groups {
  * pair of block and endpoint. A block costs one look at two sets, which depend on its hash alone, and an endpoint forgets a whole
  * placement at once, by its stamp. So it costs a part of what an exact index with an order of use does.
  *
- * A pair takes a place in the emptier one of its two sets. At most half of all places are in use, so two full sets are next to
- * impossible. A pair that still counts would be lost there, and with it the rest of its prompt.
+ * A pair takes a place in the emptier one of its two sets. At most half of all places are in use, so both sets are full only where
+ * many endpoints have the same block.
  *
  * Memory: 32 bytes for each pair and 12 for each placement, and up to twice that allocated. Shards grow one by one, so that no growth
  * takes long.
@@ -81,10 +84,8 @@ export class PeerBlocks {
   /** By slot: the last stamp that is forgotten. */
   #forgotten = new Int32Array(FIRST_SLOTS);
   #size = 0;
-  /** Where `#find` would put what it did not find. */
-  #place = 0;
-  /** Rotates over the places of full sets. */
-  #victim = 0;
+  /** Where `#find` would put what it did not find; -1 = nowhere. */
+  #place = -1;
 
   /** Pairs of block and endpoint. */
   get size(): number {
@@ -117,15 +118,13 @@ export class PeerBlocks {
     this.#groups[slot].begin(blockTokens, this.#forgotten[slot]!);
   }
 
-  /**
-   * Adds a block to the placement that has begun.
-   * @returns whether the endpoint did not have it
-   */
-  put(low: number, high: number, slot: number): boolean {
+  /** Adds a block to the placement that has begun. */
+  put(low: number, high: number, slot: number): Put {
     const shard = this.#roomy(high >>> (32 - SHARD_BITS));
     const groups = this.#groups[slot]!;
     const known = this.#find(shard, low, high, slot);
     if (known >= 0) groups.change(shard[known + STAMP]!, -1);
+    else if (this.#place < 0) return "full";
     else this.#size++;
     const place = known >= 0 ? known : this.#place;
     shard[place] = low;
@@ -133,7 +132,7 @@ export class PeerBlocks {
     shard[place + SLOT] = slot;
     shard[place + STAMP] = groups.next;
     groups.change(groups.next, 1);
-    return known < 0;
+    return known >= 0 ? "known" : "new";
   }
 
   /** Ends a placement with at least one block that was new. Blocks of one without belong to the next placement. */
@@ -196,7 +195,7 @@ export class PeerBlocks {
     return ((shard[at + STAMP]! - this.#forgotten[shard[at + SLOT]!]!) | 0) > 0;
   }
 
-  /** @returns the place of a pair that counts, or -1: then `#place` is where to put it */
+  /** @returns the place of a pair that counts, or -1: then `#place` is where it may go */
   #find(shard: Int32Array, low: number, high: number, slot: number): number {
     const forgotten = this.#forgotten;
     let most = 0;
@@ -216,7 +215,6 @@ export class PeerBlocks {
       most = free;
       this.#place = place;
     }
-    if (this.#place < 0) this.#place = setOf(shard, low) + STRIDE * (this.#victim++ & (WAYS - 1));
     return -1;
   }
 
@@ -227,8 +225,9 @@ export class PeerBlocks {
     const larger = new Int32Array(2 * shard.length);
     for (let at = 0; at < shard.length; at += STRIDE) {
       if (!this.#lives(shard, at)) continue;
+      // There is a place: each set is divided among two.
       this.#find(larger, shard[at]!, shard[at + HIGH]!, shard[at + SLOT]!);
-      larger.set(shard.subarray(at, at + STRIDE), this.#place);
+      if (this.#place >= 0) larger.set(shard.subarray(at, at + STRIDE), this.#place);
     }
     this.#shards[number] = larger;
     return larger;

@@ -82,6 +82,7 @@ describe("a prefix index that hears of peers", () => {
       slot: fc.nat(SLOTS - 1),
       forPeer: fc.boolean(),
       removes: fc.nat(15).map((draw) => draw === 0),
+      matches: fc.boolean(),
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
@@ -91,7 +92,9 @@ describe("a prefix index that hears of peers", () => {
         const capacity = { blocks: CAPACITY, tokens: Number.POSITIVE_INFINITY };
         const news = new BlockHashes();
         const found = new Float64Array(SLOTS);
-        for (const { blocks, slot, forPeer, removes } of steps) {
+        for (const { blocks: drawn, slot, forPeer, removes, matches } of steps) {
+          // A single block, because the blocks of a prompt are a chain: where it ends for an endpoint, the endpoint holds none that follow.
+          const blocks = matches ? drawn.slice(0, 1) : drawn;
           if (removes) {
             index.remove(slot);
             model[slot] = new Held();
@@ -102,6 +105,7 @@ describe("a prefix index that hears of peers", () => {
             index.addOfPeer({ low, high, from: 1, count: blocks.length }, slot, 64, capacity);
             model[slot]!.addOfPeer(blocks);
           } else {
+            if (matches) index.match(hashes, endpoints, SLOTS, found);
             const expected = model[slot]!.add(blocks);
             expect(index.add(hashes, slot, 64, capacity, news)).toBe(expected.taken);
             expect([...news.low.subarray(0, news.count)]).toEqual(expected.news);
@@ -118,6 +122,22 @@ describe("a prefix index that hears of peers", () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  it("knows one block at many endpoints, also at more than a set has places for", () => {
+    const index = new PrefixIndex();
+    const capacity = { blocks: 1000, tokens: Number.POSITIVE_INFINITY };
+    const endpoints = Array.from({ length: 70 }, (_, slot) => ({ slot }));
+    const hashes = hashesOf([1, 2, 3]);
+    const { low, high } = hashes;
+    for (const { slot } of endpoints) index.addOfPeer({ low, high, from: 0, count: 3 }, slot, 64, capacity);
+    const found = new Float64Array(70);
+    index.match(hashes, endpoints, 70, found);
+    expect([...found]).toEqual(Array(70).fill(3));
+    expect([index.size, index.blocksOf(69)]).toEqual([210, 3]);
+    for (const { slot } of endpoints) index.remove(slot);
+    index.match(hashes, endpoints, 70, found);
+    expect([index.size, ...found]).toEqual(Array(71).fill(0));
   });
 
   it("keeps all that peers placed within the capacity, and takes no more memory than it says", () => {

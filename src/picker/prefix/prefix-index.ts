@@ -68,6 +68,9 @@ export class PrefixIndex {
    * looks there first. Any number is allowed here, because the table compares the hash.
    */
   #found = new Int32Array(64).fill(-1);
+  /** What the last match was of, and by the place of the block whether peers hold it at an endpoint that holds all before it. */
+  #last: BlockHashes | undefined;
+  #ofPeers = new Uint8Array(64);
 
   /** @param maxPairs from 1 up */
   constructor(maxPairs = DEFAULT_MAX_PAIRS) {
@@ -113,8 +116,13 @@ export class PrefixIndex {
     let top = 0;
     for (let i = 0; i < count; i++) top = Math.max(top, endpoints[i]!.slot);
     this.#reach(top);
-    if (hashes.count > this.#found.length) this.#found = new Int32Array(2 * hashes.count);
+    if (hashes.count > this.#found.length) {
+      this.#found = new Int32Array(2 * hashes.count);
+      this.#ofPeers = new Uint8Array(2 * hashes.count);
+    }
+    this.#last = hashes;
     this.#found.fill(-1, 0, hashes.count);
+    this.#ofPeers.fill(0, 0, hashes.count);
     let from = 0;
     for (let prompt = 0; prompt < hashes.prompts; prompt++) {
       const end = hashes.ends[prompt]!;
@@ -127,7 +135,7 @@ export class PrefixIndex {
   }
 
   /**
-   * Adds blocks to the endpoint of `slot`. Later blocks count as used before earlier ones, so that the end of a prompt is
+   * Adds blocks to the endpoint of `slot`. After a match of the same object, its hashes must be the same. Later blocks count as used before earlier ones, so that the end of a prompt is
    * dropped first and the rest is still a prefix.
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
    *   again
@@ -150,6 +158,7 @@ export class PrefixIndex {
     this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
     const found = this.#found;
+    const isMatched = hashes === this.#last;
     let fromPeers = 0;
     news?.reset(hashes.count, 0);
     for (let i = hashes.count - 1; i >= 0; i--) {
@@ -159,7 +168,7 @@ export class PrefixIndex {
       if (before !== undefined) before[i] = last;
       if (last === NEVER) {
         this.#size++;
-        if (this.#peers?.take(low[i]!, high[i]!, slot) === true) fromPeers++;
+        if ((!isMatched || this.#ofPeers[i] === 1) && this.#peers?.take(low[i]!, high[i]!, slot) === true) fromPeers++;
         else news?.push(low[i]!, high[i]!);
       }
       while (this.#isOver(list, slot, limit, capacity.tokens)) this.#evict(list, slot);
@@ -192,12 +201,25 @@ export class PrefixIndex {
     for (; own < from + most; own++) if (!this.#refresh(list, low[own]!, high[own]!)) break;
     for (let i = own - 2; i >= from; i--) this.#refresh(list, low[i]!, high[i]!);
     let isNew = false;
-    for (let i = own; i < from + most; i++) if (peers.put(low[i]!, high[i]!, slot)) isNew = true;
+    for (let i = own; i < from + most; i++) {
+      const put = peers.put(low[i]!, high[i]!, slot);
+      if (put === "new") isNew = true;
+      else if (put === "full") this.#touch(list, slot, low[i]!, high[i]!, blockTokens);
+    }
     list.usedByPeer(most);
-    if (!isNew) return;
-    peers.end(slot);
-    list.addMark();
+    if (isNew) {
+      peers.end(slot);
+      list.addMark();
+    }
     this.#shrink(list, slot, limit, capacity.tokens);
+  }
+
+  /** Adds a block of a peer as an own one. */
+  #touch(list: EntryLru, slot: number, low: number, high: number, blockTokens: number): void {
+    if (list.turn === NEVER) list.nextTurn();
+    const shard = high >>> (32 - SHARD_BITS);
+    const entry = this.#tables[shard]!.hold(low, high, slot);
+    if (list.touch((entry << SHARD_BITS) | shard, blockTokens) === NEVER) this.#size++;
   }
 
   /** Makes an own block of an endpoint the most recent one. @returns whether it is one */
@@ -277,7 +299,9 @@ export class PrefixIndex {
       for (let word = 0; word < words; word++) gone[word] = alive[word]!;
       alive.fill(0, 0, words);
     }
-    return (change & 2) !== 0 && this.#peers?.keep(low, high, gone, alive, words) === true ? 3 : change;
+    if ((change & 2) === 0 || this.#peers?.keep(low, high, gone, alive, words) !== true) return change;
+    this.#ofPeers[at] = 1;
+    return 3;
   }
 
   /** Adds `blocks` to every slot of the set. */

@@ -352,7 +352,7 @@ describe("the reports of a scheduler", () => {
   it("records the part of other replicas, where they share their load, and how old it is", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const peers = (requests: number, ageMs: number) => ({
-      ...{ requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }), lean: 0 },
+      ...{ key: "", requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }), lean: 0 },
     });
     const pool = [
       endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),

@@ -55,9 +55,11 @@ export class ByteWriter {
   /** Pairs of numbers of 32 bits. */
   pairs(low: Int32Array, high: Int32Array, from: number, count: number): void {
     this.#reserve(8 * count);
+    const view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.length);
     for (let i = from; i < from + count; i++) {
-      this.#length = this.#bytes.writeInt32LE(low[i]!, this.#length);
-      this.#length = this.#bytes.writeInt32LE(high[i]!, this.#length);
+      view.setInt32(this.#length, low[i]!, true);
+      view.setInt32(this.#length + 4, high[i]!, true);
+      this.#length += 8;
     }
   }
 

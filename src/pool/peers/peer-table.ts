@@ -24,7 +24,16 @@ export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number)
  * Bounds: 64 replicas and 8,192 addresses.
  */
 export class PeerTable {
-  readonly pace: PeerPace = { busy: 0, lagMs: USUAL_LAG, tokens: 0, squares: 0, recent: 0, sentAt: 0 };
+  readonly pace: PeerPace = {
+    busy: 0,
+    lagMs: USUAL_LAG,
+    tokens: 0,
+    squares: 0,
+    recent: 0,
+    sentAt: 0,
+    trust: 0,
+    trustedAt: Number.NaN,
+  };
   readonly #self: string;
   readonly #onChange: LoadChanged;
   /** The ids of the peers with traffic. The endpoints are dealt out among them and this replica. */

@@ -222,7 +222,7 @@ export class Peers implements PeerReceiver {
     const loads: EndpointLoad[] = [];
     for (const endpoint of this.#parts.registry.list()) {
       const { requests, tokens } = endpoint.own;
-      if (requests > 0) loads.push({ key: addressKey(endpoint), requests, tokens });
+      if (requests > 0) loads.push({ key: endpoint.peers?.key ?? addressKey(endpoint), requests, tokens });
     }
     this.#send(loads, isHeartbeat || this.#factsDue);
     this.#factsDue = false;

@@ -127,7 +127,15 @@ export class PlacedLog implements SharedPrefixes {
     if (!this.#writer.hasRoomFor(count)) this.#flush();
     if (this.#writer.isEmpty) this.#sequence++;
     const sender = { ...this.#parts.self, sequence: this.#sequence };
-    this.#writer.add(sender, { key: addressKey(endpoint), space, blockTokens, from, count, low, high });
+    this.#writer.add(sender, {
+      key: endpoint.peers?.key ?? addressKey(endpoint),
+      space,
+      blockTokens,
+      from,
+      count,
+      low,
+      high,
+    });
     this.counts.sentDecisions++;
     this.counts.sentBlocks += Math.min(MAX_BLOCKS, count);
     this.#publisher.changed();

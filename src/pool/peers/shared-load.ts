@@ -19,6 +19,9 @@ export interface PeerPace {
   /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
   recent: number;
   sentAt: number;
+  /** Computed once for each moment. */
+  trust: number;
+  trustedAt: number;
 }
 
 const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
@@ -32,6 +35,16 @@ const DOUBT = 8;
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
 const MOST_LEAN = 16_384;
+
+/** How much the last requests of this process say of those of its peers, 0 to 1. */
+function trust(pace: PeerPace, now: number): number {
+  if (pace.trustedAt !== now) {
+    pace.trustedAt = now;
+    const all = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs);
+    pace.trust = all / (all + DOUBT);
+  }
+  return pace.trust;
+}
 
 /** What all peers together have in flight at one address. `PeerTable` changes it, and `InFlight` tells what this process sends. */
 export class SharedLoad implements PeerPart {
@@ -83,6 +96,7 @@ export class SharedLoad implements PeerPart {
     pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
     pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
     pace.sentAt = now;
+    pace.trustedAt = Number.NaN;
     const kept = Math.exp((this.#sentAt - now) / pace.lagMs);
     this.#recent = this.#recent * kept + 1;
     this.#recentTokens = this.#recentTokens * kept + tokens;
@@ -90,11 +104,10 @@ export class SharedLoad implements PeerPart {
   }
 
   unseen(now: number): InFlightLoad {
-    const { busy, lagMs, recent, sentAt } = this.#pace;
+    const { busy, lagMs } = this.#pace;
     const lags = (now - this.#sentAt) / lagMs;
     if (busy === 0 || this.#recent === 0 || lags > LAGS) return NOTHING;
-    const all = recent * Math.exp((sentAt - now) / lagMs);
-    const share = busy * Math.exp(-lags) * (all / (all + DOUBT));
+    const share = busy * Math.exp(-lags) * trust(this.#pace, now);
     this.#unseen.requests = share * this.#recent;
     this.#unseen.tokens = share * this.#recentTokens;
     return this.#unseen;

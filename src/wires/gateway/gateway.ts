@@ -32,7 +32,6 @@ import { prometheusHistory } from "../admin/page/history.ts";
 import { startAdmin } from "../admin/server.ts";
 import { allowedPath } from "../proxy/path-pattern.ts";
 import { PathTable } from "../proxy/path-table.ts";
-import { rehearsal } from "../proxy/rehearsal.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
@@ -170,8 +169,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     const asker = startAsking(core, certificates.servers, log);
     stops.push(() => asker.close());
     await parts.followConfig(seen);
-    const paths = new PathTable((path) => core.claimsPath(path), allowed);
-    await warmUp(clock, config, { play: rehearsal(clock, paths) });
+    await warmUp(clock, config);
     (await door.open(options.keys)).use();
     const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
     if (batches !== undefined) {
@@ -233,7 +231,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       clock,
       random,
       openExchange: (wire) => core.openExchange(wire),
-      paths,
+      paths: new PathTable((path) => core.claimsPath(path), allowed),
       authenticate: door.authenticate,
       ownAnswer: firstAnswer(
         door.health(() => unready() === undefined),

@@ -249,6 +249,17 @@ describe("the webhook of batches", () => {
     expect(rig.store.events.tallies()).toMatchObject({ delivered: 1, failedAttempts: 0 });
   });
 
+  it("does not send an event again that is under way for longer than the first pause", async () => {
+    const { rig, receiver, start, failedBatch } = setUp();
+    receiver.answer = () => new Promise(() => {});
+    const webhook = start();
+    for (let n = 0; n < 3; n++) failedBatch();
+    await rig.pass(14_000);
+    expect(new Set(receiver.ids).size).toBe(3);
+    expect(receiver.got).toHaveLength(3);
+    await webhook.stop();
+  });
+
   it("has at most 8 attempts under way, none of them twice", async () => {
     const { rig, receiver, start, failedBatch } = setUp();
     receiver.answer = () => new Promise(() => {});

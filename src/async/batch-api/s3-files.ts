@@ -41,12 +41,9 @@ export class S3Files {
     return this.#db.all<{ id: string }>(sql, now, SOME).map(({ id }) => id);
   }
 
-  /** Notes that the object of a file is whole. When the file is gone meanwhile, the object is waste. @throws SluiceError BATCH_STORE */
+  /** Notes that the object of a file is whole. When the file is gone meanwhile, the object is among the waste already. @throws SluiceError BATCH_STORE */
   moved(id: string): void {
-    this.#db.write(() => {
-      if (this.#db.run("UPDATE s3_files SET moved = 1 WHERE id = ?", id) === 0)
-        this.#db.run("INSERT OR IGNORE INTO s3_waste VALUES (?, 0)", id);
-    });
+    this.#db.write(() => this.#db.run("UPDATE s3_files SET moved = 1 WHERE id = ?", id));
   }
 
   /** Puts a step off. @throws SluiceError BATCH_STORE */

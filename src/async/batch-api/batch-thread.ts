@@ -134,7 +134,7 @@ export class BatchThread {
         this.#stopped?.();
         reject(new SluiceError("BATCH_STORE", "the thread of the batches ended before it worked"));
         if (this.#stopping) return;
-        this.#log.error({}, "the thread of the batches ended; another one takes over");
+        this.#log.error({}, `the thread of the batches ended; Sluice starts a new thread in ${AGAIN / 1000} s`);
         this.#clock.after(AGAIN, () => void this.#begin().catch(() => {}), true);
       });
     });

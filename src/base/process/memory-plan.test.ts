@@ -64,7 +64,7 @@ describe("the report of a memory limit", () => {
 
   it("is one line where everything fits", () => {
     expect(reported(512 * MIB, 300 * MIB)).toEqual([
-      "info: memory limit: defaults are at most as large as the fields say",
+      "info: the process has a memory limit: index, bodies and smallBodies are the upper limits of default sizes",
     ]);
   });
 

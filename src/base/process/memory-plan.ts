@@ -79,7 +79,10 @@ export function reportMemory(plan: MemoryPlan, log: Logger, heap: number = getHe
     smallBodies: mib(smallBodies),
     heapGrowth,
   };
-  log.info(fields, "memory limit: defaults are at most as large as the fields say");
+  log.info(
+    fields,
+    "the process has a memory limit: index, bodies and smallBodies are the upper limits of default sizes",
+  );
   if (limit < LEAST_MEMORY)
     log.warn(
       {},

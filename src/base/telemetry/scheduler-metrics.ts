@@ -157,14 +157,14 @@ export const SCHEDULER_METRICS = {
   encoderCacheHitsTotal: {
     type: "counter",
     name: "llm_d_epp_encoder_cache_hits_total",
-    help: "[ALPHA] Those of them that an endpoint has probably encoded before, by endpoint and kind.",
+    help: "[ALPHA] Images, sounds and videos of requests that an endpoint has probably encoded before, by endpoint and kind.",
     labels: [...PLUGIN, "pod", "modality"],
     maxSeries: 8192,
   },
   encoderCacheHitRatio: {
     type: "histogram",
     name: "llm_d_epp_encoder_cache_hit_ratio",
-    help: "[ALPHA] Share of a request's images, sounds and videos that an endpoint has probably encoded before, once for each candidate.",
+    help: "[ALPHA] Share of a request's images, sounds and videos that a candidate has probably encoded before. Each candidate of a request is one observation.",
     labels: PLUGIN,
     buckets: RATIO,
   },

@@ -97,7 +97,7 @@ export const POLICIES: readonly Policy[] = [
   {
     name: "llm-d-optimized-baseline",
     about:
-      "llm-d's guide of that name: a server with the prompt in its cache, unless it is 18 s slower than another; then the fewest tokens in flight",
+      "llm-d's guide 'optimized baseline': the fewest tokens in flight among the servers with the prompt in cache, or among all if these are over 18 s slower",
     source: OPTIMIZED_BASELINE,
   },
   {

@@ -221,7 +221,9 @@ class Additions {
       if (!legal)
         throw new SluiceError(
           "PLUGIN_METADATA",
-          oneLine(`a plugin set the metadata ${namespace}/${key} to something else than a text, a number or a boolean`),
+          oneLine(
+            `a plugin set the metadata ${namespace}/${key} to a value that is not a string, a finite number or a boolean`,
+          ),
         );
       // Objects without prototypes: a plugin may use any name, such as `__proto__`.
       this.metadata ??= Object.create(null) as Record<string, Record<string, MetadataValue>>;

@@ -91,7 +91,7 @@ export class IssuerKeys {
     } catch (error) {
       this.#mayReadAt = clock.now() + COOL_DOWN_FAILED;
       const counts = this.#keys !== undefined && clock.now() - this.#readAt < TOO_OLD;
-      const effect = counts ? "the old keys count until 24 h after their last read" : "tokens of this issuer get 503";
+      const effect = counts ? "Sluice uses the last keys for 24 h after it read them" : "tokens of this issuer get 503";
       this.#told.log(
         "error",
         "",

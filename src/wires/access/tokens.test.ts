@@ -258,7 +258,7 @@ describe("the keys of an issuer", () => {
     clock.advance(600_001);
     expect(await tokens.verify(later, "peer")).toMatchObject({ reason: "token_unverifiable" });
     expect([told[0], told.at(-1)]).toEqual([
-      "the keys of an issuer of tokens cannot be read: the old keys count until 24 h after their last read",
+      "the keys of an issuer of tokens cannot be read: Sluice uses the last keys for 24 h after it read them",
       "the keys of an issuer of tokens cannot be read: tokens of this issuer get 503",
     ]);
   });

@@ -75,7 +75,7 @@ export const COMMAND_ERRORS = {
   },
   ADMIN_FOREIGN: {
     exit: 1,
-    cause: "The server at the address does not answer as the admin port of this version of Sluice.",
+    cause: "A server answers at the address, but it is not an admin port, or it runs another version of Sluice.",
     remedy: "Correct the address in --admin, or use the same version of Sluice on both sides.",
   },
   DECISION_UNKNOWN: {

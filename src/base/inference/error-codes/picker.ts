@@ -126,7 +126,7 @@ export const PICKER_ERRORS = {
   },
   PLUGIN_METADATA: {
     exit: 1,
-    cause: "A plugin set metadata that is not a text, a finite number or a boolean.",
+    cause: "A plugin set a metadata value that is not a string, a finite number or a boolean.",
     remedy: "Correct the metadata that the plugin sets.",
   },
   OUTCOME_UNKNOWN: {

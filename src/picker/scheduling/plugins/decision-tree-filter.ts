@@ -28,14 +28,14 @@ const parameters = z.strictObject({
     .int()
     .min(0)
     .optional()
-    .describe("Waiting requests below which a queue counts as short for critical requests; 128 when not given."),
+    .describe("Waiting requests below which a queue counts as short for critical requests; default 128."),
   loraAffinityThreshold: z
     .number()
     .min(0)
     .max(1)
     .optional()
     .describe(
-      "Probability of staying with endpoints that run the adapter, when others have room; 0.999 when not given.",
+      "Probability of choosing among endpoints that already have the adapter, when other endpoints have room to load it; default 0.999.",
     ),
 });
 

@@ -56,7 +56,9 @@ describe("a gateway with the Batch API", () => {
       `${gateway.adminUrl}/debug/batches`,
     );
     expect(feed.batches).toMatchObject([{ id, caller: "alice", status: "completed", completed: LINES }]);
-    // The dispatcher of the batches, which has a thread of its own, counts in the metrics of the gateway.
+    // The dispatcher of the batches, which has a thread of its own, counts in the metrics of the gateway. The first batch may have
+    // ended before the kill.
+    expect((await alice.ended(await alice.submit(chatLines("m", 2)))).status).toBe("completed");
     const accept = "application/openmetrics-text";
     const { text: page } = await ask(`${gateway.adminUrl}/metrics`, { headers: { accept } });
     const lane = '{pool_name="batch",queue_id="batch-lane-0",queue_name="batch-lane-0"}';

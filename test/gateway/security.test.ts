@@ -120,6 +120,8 @@ beforeAll(async () => {
     ]);
     return plain.text.includes('"big"') && onTls.text.includes('"big"');
   });
+  // The store of the peers does not exist: the gateway looks for it for some seconds before it says that it is ready.
+  await poll("ready", async () => (await ask(`${gateway.url}/health`)).status === 200);
   secured.destroy();
 }, fixedLimit(120_000));
 afterAll(async () => {

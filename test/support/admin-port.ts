@@ -19,6 +19,7 @@ export const EMPTY_VIEWS: AdminViews = {
   pluginStates: () => ({}),
   models: () => ({}),
   limits: () => undefined,
+  hasLimits: false,
   peers: () => undefined,
   sharesWithPeers: false,
   queues: () => undefined,

@@ -77,6 +77,7 @@ export function viewsOf(core: InferenceCore, { unready, limits, peers }: Beside)
     }),
     queues: () => core.queues(),
     limits: () => limits?.view(),
+    hasLimits: limits !== undefined,
     peers: () => peers && core.peers && peersView(core.peers, peers.transport.view, clock),
     sharesWithPeers: peers !== undefined && core.peers !== undefined,
   };

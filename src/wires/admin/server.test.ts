@@ -26,6 +26,7 @@ const VIEWS: AdminViews = {
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
   limits: () => undefined,
+  hasLimits: false,
   peers: () => undefined,
   sharesWithPeers: false,
   queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
@@ -335,6 +336,17 @@ describe("the admin port", () => {
     await poll("the greeting", () => /"replicas":true/.test(page.text()));
     expect(built).toBe(0);
     expect(JSON.parse((await ask(`${url}/debug/peers`)).text)).toEqual(known);
+  });
+
+  it("tells the page of limits without their view, which walks all counters", async () => {
+    let built = 0;
+    const limits = (): object => {
+      built++;
+      return { rules: [] };
+    };
+    const page = await follow(await start(loopbackOnly(false), { views: { limits, hasLimits: true } }));
+    await poll("the greeting", () => /"limits":true/.test(page.text()));
+    expect(built).toBe(0);
   });
 
   it("streams to 32 pages, refuses the 33rd, and takes it when one was closed (bound)", async () => {

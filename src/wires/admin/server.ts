@@ -139,7 +139,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
 function besideOf({ demo, views, batches }: AdminOptions): Beside {
   return {
     ...{ demo: demo !== undefined, batches: batches !== undefined },
-    ...{ replicas: views.sharesWithPeers, limits: views.limits() !== undefined },
+    ...{ replicas: views.sharesWithPeers, limits: views.hasLimits },
   };
 }
 

@@ -36,6 +36,8 @@ export interface AdminViews {
   queues(): object | undefined;
   /** The limits by key and model, and what is used of them; undefined where there are none. */
   limits(): object | undefined;
+  /** Whether `limits` has an answer. */
+  readonly hasLimits: boolean;
   /** The other replicas and the store through which they share; undefined where none share what they know. */
   peers(): PeersFeed | undefined;
   /** Whether `peers` has an answer. */

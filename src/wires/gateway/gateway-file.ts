@@ -2,7 +2,6 @@ import { dirname, resolve } from "node:path";
 import { type Document, formatPosition, partOf } from "../../base/document/document.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { validate } from "../../base/document/validate.ts";
-import type { RedisTlsFiles } from "../../base/redis/tls-files.ts";
 import type { EndpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
 import { isUrl, type KeysSettings } from "../access/keys-settings.ts";
 import { GATEWAY_KEY_NAMES, GATEWAY_KEYS, type GatewayKey, type GivenSettings, valueAt } from "./gateway-keys.ts";
@@ -84,17 +83,6 @@ export function withListenerPaths(listeners: ListenerSettings, folder: string): 
   }));
 }
 
-/** Makes the relative paths of `servers.tls` absolute. */
-export function withServerPaths(tls: ServerTlsFiles, folder: string): ServerTlsFiles {
-  const { ca, certificate, key } = tls;
-  return {
-    ...tls,
-    ca: absolute(ca, folder),
-    certificate: absolute(certificate, folder),
-    key: absolute(key, folder),
-  };
-}
-
 /** Makes the relative paths of a section `keys` absolute. */
 export function withKeysPaths(keys: KeysSettings, folder: string): KeysSettings {
   const jwt = keys.jwt.map((issuer) => ({
@@ -113,7 +101,7 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     listeners: withListenerPaths(listeners, folder),
     keys: withKeysPaths(keys, folder),
     limits: { ...withTlsPaths(limits, folder), file: absolute(limits.file, folder) },
-    servers: { tls: servers.tls && withServerPaths(servers.tls, folder) },
+    servers: { tls: servers.tls && withTlsPaths(servers.tls, folder) },
     peers: withTlsPaths(peers, folder),
     endpoints: endpoints && withEndpointPaths(endpoints, folder),
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
@@ -127,8 +115,11 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
   };
 }
 
-/** Makes the paths of certificates for a Redis absolute. */
-export function withTlsPaths<S extends RedisTlsFiles>(section: S, folder: string): S {
+/** Makes the relative paths of certificates absolute: those for model servers, or for a Redis. */
+export function withTlsPaths<S extends Pick<ServerTlsFiles, "ca" | "certificate" | "key">>(
+  section: S,
+  folder: string,
+): S {
   const { ca, certificate, key } = section;
   return {
     ...section,

@@ -11,7 +11,7 @@ import { readKeySet } from "../access/access.ts";
 import { keysIn, MAX_KEYS_BYTES } from "../access/key-entry.ts";
 import { isUrl, KeysSettings } from "../access/keys-settings.ts";
 import { checkEntry } from "./access-switch.ts";
-import { withKeysPaths, withListenerPaths, withServerPaths, withTlsPaths } from "./gateway-file.ts";
+import { withKeysPaths, withListenerPaths, withTlsPaths } from "./gateway-file.ts";
 import { valueAt } from "./gateway-keys.ts";
 import { gatewaySettings } from "./gateway-settings.ts";
 import { GatewayTls } from "./gateway-tls.ts";
@@ -29,7 +29,7 @@ export async function namedFileFaults(document: Document, folder: string): Promi
   const doors = addresses && listenersOf(withListenerPaths(addresses, folder));
   for (const door of doors ?? []) await collect(faults, () => void new GatewayTls([door], undefined));
   const tls = sectionOf(document, "servers", servers)?.tls;
-  if (tls !== undefined) await collect(faults, () => void new GatewayTls([], withServerPaths(tls, folder)));
+  if (tls !== undefined) await collect(faults, () => void new GatewayTls([], withTlsPaths(tls, folder)));
   const keys = sectionOf(document, "keys", KeysSettings.prefault({}));
   if (keys !== undefined) {
     const { file, jwt } = withKeysPaths(keys, folder);

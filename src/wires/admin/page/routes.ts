@@ -3,7 +3,7 @@ import type { Context, Hono } from "hono";
 import type { FeedError, FeedHello, FeedTopic } from "../feed/feed.ts";
 import type { HistoryFigure, HistorySpan } from "../feed/history.ts";
 import { Query, QueryError } from "./query.ts";
-import { type DecisionFilter, type FeedSource, HistoryError } from "./source.ts";
+import { type Beside, type DecisionFilter, type FeedSource, HistoryError } from "./source.ts";
 import type { FeedStream } from "./stream.ts";
 
 export const HISTORY_FIGURES = [
@@ -113,9 +113,6 @@ function filterOf(query: Query): DecisionFilter {
     reason: query.text("reason"),
   };
 }
-
-/** What a process has beside its feed. */
-export type Beside = Partial<Pick<FeedHello, "demo" | "replicas" | "limits" | "batches">>;
 
 /** The whole of `hello`, with what the server knows. */
 export function helloOf(source: FeedSource, readers: FeedHello["readers"], beside: Beside = {}): FeedHello {

@@ -7,6 +7,9 @@ import type { HistoryFeed, HistoryFigure, HistorySpan } from "../feed/history.ts
 import type { EventKind, Overview } from "../feed/overview.ts";
 import type { QueuesFeed } from "../feed/queues.ts";
 
+/** What a process has beside its feed. */
+export type Beside = Partial<Pick<FeedHello, "demo" | "replicas" | "limits" | "batches">>;
+
 /** What decisions a reader wants; an absent part takes all. */
 export interface DecisionFilter {
   /** The start of a request id, or a sequence number. */
@@ -72,10 +75,7 @@ export interface FeedSource {
   /** As in `FeedHello`: word characters and `-`, at most 64. */
   readonly instance: string;
   /** All but what the server knows itself. */
-  hello(): Omit<
-    FeedHello,
-    "feed" | "instance" | "readers" | "topics" | "history" | "demo" | "replicas" | "limits" | "batches"
-  >;
+  hello(): Omit<FeedHello, "feed" | "instance" | "readers" | "topics" | "history" | keyof Beside>;
   readonly events: EventRing<EventKind>;
   overview(seconds: number): Omit<Overview, "events" | "lastEventId">;
   /** The last full second, in Unix seconds; and the oldest that is kept. */

@@ -1,6 +1,9 @@
 import type { FeedHello } from "../../../src/wires/admin/feed/feed.ts";
 
-/** Whether a process routes requests; the others dispatch messages, or lines of batches. */
-export function routes({ kind }: FeedHello): boolean {
-  return kind === "gateway" || kind === "epp";
+/**
+ * Whether a process routes requests; the others dispatch messages, or lines of batches.
+ * @param hello undefined = not known yet: most processes do
+ */
+export function routes(hello: FeedHello | undefined): boolean {
+  return hello === undefined || hello.kind === "gateway" || hello.kind === "epp";
 }

@@ -45,7 +45,7 @@ const REFRESH_MS = 60_000;
 /** Figures of hours and days, from Prometheus. */
 export function HistoryPlots({ range, store }: { range: string; store: Store }) {
   const { hello, events } = store;
-  const figures = hello === undefined || routes(hello) ? OF_ROUTING : OF_DISPATCH;
+  const figures = routes(hello) ? OF_ROUTING : OF_DISPATCH;
   // The overview has the events of 15 minutes; the process keeps those of longer.
   useEffect(() => {
     ask<EventsFeed>("debug/feed/events").then(

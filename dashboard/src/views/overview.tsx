@@ -49,7 +49,7 @@ export function OverviewView() {
   const range = usePlace().query.get("range") ?? "5m";
   const options = store.hello?.history === true ? [...LIVE, ...LONGER] : LIVE;
   const window = WINDOWS[range];
-  const isRouting = store.hello === undefined || routes(store.hello);
+  const isRouting = routes(store.hello);
   return (
     <>
       <div class="page-head">

@@ -69,8 +69,11 @@ export function Capacities({ queues, store }: { queues: DispatchFeed; store: Sto
   const hasGate = queues.capacities.length > 0;
   return (
     <>
-      {hasGate ? (
-        <Panel title="Capacities" note="dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight">
+      <Panel
+        title="Capacities"
+        note={hasGate ? "dispatch budget D, baseline B; N = max_SYS × (D − B) may be in flight" : undefined}
+      >
+        {hasGate ? (
           <Table
             label="Capacities"
             columns={CAPACITIES}
@@ -81,12 +84,10 @@ export function Capacities({ queues, store }: { queues: DispatchFeed; store: Sto
             }
             empty=""
           />
-        </Panel>
-      ) : (
-        <Panel title="Capacities">
+        ) : (
           <Empty what="No gate reads a budget">Whatever waits goes as soon as a worker is free.</Empty>
-        </Panel>
-      )}
+        )}
+      </Panel>
       <div class="grid">
         <FigurePlot
           {...{ store, window: WINDOW, say: figure }}

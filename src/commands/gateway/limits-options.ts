@@ -27,8 +27,13 @@ export function withLimitsOptions(command: Command): Command {
 export function checkLimitsFlags(flags: LimitsOptions & { readonly config?: string }): void {
   const { config, limits, limitsRedis, limitsCa, limitsCert, limitsKey } = flags;
   if (limits !== undefined || config !== undefined) return;
-  const others = { "--limits-redis": limitsRedis, "--limits-ca": limitsCa, "--limits-cert": limitsCert };
-  for (const [flag, value] of Object.entries({ ...others, "--limits-key": limitsKey }))
+  const others = {
+    "--limits-redis": limitsRedis,
+    "--limits-ca": limitsCa,
+    "--limits-cert": limitsCert,
+    "--limits-key": limitsKey,
+  };
+  for (const [flag, value] of Object.entries(others))
     if (value !== undefined)
       throw new SluiceError("FLAG_CONFLICT", `${flag} needs --limits FILE, the limits that gateways share`);
 }

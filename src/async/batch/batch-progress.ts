@@ -37,7 +37,7 @@ export class BatchProgress {
     return [
       `${grouped(done)}/${grouped(total)} (${share} %)`,
       ...errors,
-      `${rateText(rate)}/s`,
+      `${lineRateText(rate)}/s`,
       `${grouped(underWay)} under way`,
       ...eta,
     ].join(", ");
@@ -68,7 +68,8 @@ export function durationText(seconds: number): string {
   return `${Math.floor(whole / 86_400)}d ${Math.floor((whole % 86_400) / 3600)}h`;
 }
 
-function rateText(rate: number): string {
+/** Lines each second as text: with a digit behind the point below 10. */
+export function lineRateText(rate: number): string {
   return rate >= 10 ? grouped(rate) : rate.toFixed(1);
 }
 

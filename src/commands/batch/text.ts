@@ -1,4 +1,4 @@
-import { durationText } from "../../async/batch/batch-progress.ts";
+import { durationText, lineRateText } from "../../async/batch/batch-progress.ts";
 import { counted, grouped } from "../../base/document/words.ts";
 import { oneLine } from "../../base/inference/errors.ts";
 import { columns } from "../../base/process/screen.ts";
@@ -80,7 +80,7 @@ function paceText(batch: ShownBatch): string {
   const { linesPerSecond, etaSeconds, makesIt } = batch.pace!;
   const eta = etaSeconds === null ? "ETA unknown" : `ETA ${durationText(etaSeconds)}`;
   const late = makesIt === false ? ", after the deadline" : "";
-  return `${lineRate(linesPerSecond)}/s, ${eta}${late}`;
+  return `${lineRateText(linesPerSecond)}/s, ${eta}${late}`;
 }
 
 function deadlineText(batch: ShownBatch, expiresAt: number, now: number): string {
@@ -106,16 +106,12 @@ function doneText({ total, completed, failed }: ShownBatch): string {
 }
 
 function rateText({ pace }: ShownBatch): string {
-  return pace === undefined ? "-" : `${lineRate(pace.linesPerSecond)}/s`;
+  return pace === undefined ? "-" : `${lineRateText(pace.linesPerSecond)}/s`;
 }
 
 function etaText({ pace }: ShownBatch): string {
   const eta = pace?.etaSeconds ?? undefined;
   return eta === undefined ? "-" : `${durationText(eta)}${pace!.makesIt === false ? " late" : ""}`;
-}
-
-function lineRate(rate: number): string {
-  return rate >= 10 ? grouped(rate) : rate.toFixed(1);
 }
 
 function percent({ total, completed, failed }: ShownBatch): string {

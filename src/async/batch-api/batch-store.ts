@@ -49,23 +49,20 @@ export class BatchStore {
 
   /** Keeps the state of the gate for readers in other threads. @param at Unix milliseconds @throws SluiceError BATCH_STORE */
   keepGate(gate: GateState, at: number): void {
-    const sql =
-      "INSERT INTO state (name, value) VALUES ('gate', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    this.#db.write(() => this.#db.run(sql, JSON.stringify({ ...gate, at })), "later");
+    this.#db.write(() => this.#db.keep("gate", { ...gate, at }), "later");
   }
 
   /** Undefined: no process has told it yet. */
   gate(): GateState | undefined {
-    const row = this.#db.get<{ value: string }>("SELECT value FROM state WHERE name = 'gate'");
-    if (row === undefined) return undefined;
-    const { at: _at, ...gate } = JSON.parse(row.value) as GateState & { readonly at?: number };
+    const told = this.#db.kept<ToldGate>("gate");
+    if (told === undefined) return undefined;
+    const { at: _at, ...gate } = told;
     return gate;
   }
 
   /** When a process told the state of the gate last, in Unix milliseconds; undefined = never. */
   gateAt(): number | undefined {
-    const row = this.#db.get<{ at: number | null }>("SELECT value ->> 'at' AS at FROM state WHERE name = 'gate'");
-    return row?.at ?? undefined;
+    return this.#db.kept<ToldGate>("gate")?.at;
   }
 
   /** The table of the files that go to a bucket. @throws SluiceError BATCH_STORE */
@@ -91,3 +88,6 @@ export interface GateState {
   readonly running: number;
   readonly workers: number;
 }
+
+/** As the database keeps it; earlier versions kept no time. */
+type ToldGate = GateState & { readonly at?: number };

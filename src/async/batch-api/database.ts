@@ -116,6 +116,18 @@ export class BatchDatabase {
     });
   }
 
+  /** Keeps a value under a name, in place of an older one; only within `write`. */
+  keep(name: string, value: object): void {
+    const sql = "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    this.run(sql, name, JSON.stringify(value));
+  }
+
+  /** The value under a name; undefined = none. */
+  kept<T>(name: string): T | undefined {
+    const row = this.get<{ value: string }>("SELECT value FROM state WHERE name = ?", name);
+    return row && (JSON.parse(row.value) as T);
+  }
+
   /** Makes tables that are not there yet. @param sql legal where they are there, too @throws SluiceError BATCH_STORE */
   define(sql: string): void {
     this.write(() => this.#db.exec(sql));

@@ -114,19 +114,15 @@ export class WebhookEvents {
   }
 
   tallies(): WebhookTallies {
-    const row = this.#db.get<{ value: string }>("SELECT value FROM state WHERE name = 'webhook'");
-    return row === undefined ? NO_TALLIES : { ...NO_TALLIES, ...(JSON.parse(row.value) as Partial<WebhookTallies>) };
+    return { ...NO_TALLIES, ...this.#db.kept<Partial<WebhookTallies>>("webhook") };
   }
 
   #count(more: Partial<WebhookTallies>): void {
     const { delivered, givenUp, failedAttempts } = this.tallies();
-    const sum: WebhookTallies = {
+    this.#db.keep("webhook", {
       delivered: delivered + (more.delivered ?? 0),
       givenUp: givenUp + (more.givenUp ?? 0),
       failedAttempts: failedAttempts + (more.failedAttempts ?? 0),
-    };
-    const sql =
-      "INSERT INTO state (name, value) VALUES ('webhook', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    this.#db.run(sql, JSON.stringify(sum));
+    });
   }
 }

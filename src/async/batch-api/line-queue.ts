@@ -7,7 +7,6 @@ import { type QueuedLine, QueuedLines } from "./queued-lines.ts";
 /** A line that waits for another attempt. */
 interface Parked {
   readonly line: QueuedLine;
-  readonly lane: Lane;
   /** Monotonic milliseconds. */
   readonly due: number;
 }
@@ -143,7 +142,7 @@ export class LineQueue implements BatchQueue {
       if (this.#parked[middle]!.due > due) from = middle + 1;
       else to = middle;
     }
-    this.#parked.splice(from, 0, { line, lane, due });
+    this.#parked.splice(from, 0, { line, due });
   }
 
   /** Queues parked lines that are due. @returns milliseconds until the next one is; Infinity = none is parked */
@@ -152,15 +151,15 @@ export class LineQueue implements BatchQueue {
     const lanes = new Set<Lane>();
     for (;;) {
       const next = this.#parked.at(-1);
-      if (next !== undefined && next.line.state === "parked" && next.due > now) break;
+      if (next === undefined || (next.line.state === "parked" && next.due > now)) break;
       this.#parked.pop();
-      if (next === undefined) break;
       // Taken back meanwhile.
       if (next.line.state !== "parked") continue;
-      next.lane.parked--;
-      next.lane.waiting++;
+      const lane = this.#laneOf(next.line);
+      lane.parked--;
+      lane.waiting++;
       next.line.lines.putBack(next.line);
-      lanes.add(next.lane);
+      lanes.add(lane);
     }
     for (const { name } of lanes) this.#announce(name);
     return (this.#parked.at(-1)?.due ?? Number.POSITIVE_INFINITY) - now;
@@ -182,16 +181,8 @@ export class LineQueue implements BatchQueue {
     for (const { payload: _kept, ...request } of requests) {
       const lines = this.#linesOf(lane, resultQueueName, request.deadline);
       const line: QueuedLine = {
-        ...{
-          request,
-          lines,
-          publishedAt,
-          state: "waiting",
-          cancelled: false,
-          deliveries: 0,
-          retryCount: 0,
-          labels: {},
-        },
+        ...{ request, lines, publishedAt, state: "waiting", cancelled: false },
+        ...{ deliveries: 0, retryCount: 0, labels: {} },
       };
       this.#lines.set(request.id, line);
       lines.add(line);

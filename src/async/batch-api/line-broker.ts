@@ -126,13 +126,8 @@ export class LineBroker implements Broker {
     const message = new LineMessage(
       {
         ...NO_ROUTING,
-        ...{
-          retryCount,
-          queueId: queue.id,
-          requestQueueName: queue.name,
-          resultQueueName: lines.resultQueueName,
-          labels,
-        },
+        ...{ retryCount, labels, queueId: queue.id, requestQueueName: queue.name },
+        resultQueueName: lines.resultQueueName,
       },
       {
         ...{ id, created: Math.floor(publishedAt / 1000), deadline, payload: lines.read(request.place) },

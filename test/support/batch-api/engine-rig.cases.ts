@@ -215,15 +215,8 @@ export class EngineRig {
   #newEngine(): BatchEngine {
     const { store, clock, limits } = this;
     return new BatchEngine({
-      ...{
-        store,
-        queue: this.#counting(this.queue),
-        clock,
-        limits,
-        window: this.#window,
-        namesBatches: true,
-        log: silentLogger,
-      },
+      ...{ store, clock, limits, window: this.#window, namesBatches: true, log: silentLogger },
+      queue: this.#counting(this.queue),
     });
   }
 }

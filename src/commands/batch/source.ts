@@ -1,4 +1,5 @@
 import type { ShownPace } from "../../async/batch-api/batch-pace.ts";
+import { isOpen, STATUSES } from "../../async/batch-api/batch-status.ts";
 import type { BatchProblem } from "../../async/batch-api/records.ts";
 
 /** A batch as the command shows it. Times are Unix seconds. */
@@ -53,7 +54,9 @@ export interface BatchSource {
   close(): void;
 }
 
-/** Whether the batch has not ended. */
+const ENDED: readonly string[] = STATUSES.filter((status) => !isOpen(status));
+
+/** Whether the batch has not ended. A status that only another server knows is not an end. */
 export function isRunning({ status }: Pick<ShownBatch, "status">): boolean {
-  return !["completed", "failed", "expired", "cancelled"].includes(status);
+  return !ENDED.includes(status);
 }

@@ -24,10 +24,11 @@ import { LineBroker } from "./line-broker.ts";
 import type { LineQueue } from "./line-queue.ts";
 
 const POOL = "batch";
-/** Milliseconds between claims of an idle queue; and of a lease, which cannot run out here. */
+/** Milliseconds between claims of an idle queue. */
 const POLL = 1000;
 /** Milliseconds between two looks at the backlog for the metrics. */
 const BACKLOG = 1000;
+/** The dispatcher wants times of leases; those of lines cannot run out. */
 const LEASES = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /** How the lines of batches reach the model servers. */

@@ -88,7 +88,12 @@ export class LineQueue implements BatchQueue {
     });
   }
 
-  /** Claims the next lines, those of the earliest deadline first. @param now Unix seconds @param late most lines past it */
+  /**
+   * Claims the next lines, those of the earliest deadline first.
+   * @param now Unix seconds
+   * @param live most lines whose deadline is still to come
+   * @param late most lines whose deadline has passed
+   */
   claim(queueName: string, now: number, live: number, late: number): readonly QueuedLine[] {
     const lane = this.#lane(queueName);
     const taken: QueuedLine[] = [];

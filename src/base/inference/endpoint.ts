@@ -51,6 +51,8 @@ export interface InFlightLoad {
   readonly tokens: number;
 }
 
+export const NO_LOAD: InFlightLoad = { requests: 0, tokens: 0 };
+
 /** What the other replicas of this picker have in flight at an endpoint, as they said last. */
 export interface PeerLoad extends InFlightLoad {
   /** `address:port`, as replicas name the endpoint in their messages. */
@@ -126,6 +128,11 @@ export type AttemptFailure = "connect" | "timeout" | "reset" | "status";
  */
 export function isFresh(endpoint: Endpoint, now: number, threshold: number): boolean {
   return now - endpoint.metrics.scrapedAt <= Math.max(threshold, 2.5 * endpoint.scrapeInterval);
+}
+
+/** What peers have probably sent to an endpoint (`PeerLoad.unseen`); nothing where no replicas share their load. */
+export function unseenAt({ peers }: Endpoint, now: number): InFlightLoad {
+  return peers?.unseen(now) ?? NO_LOAD;
 }
 
 /** The value of an attribute of an endpoint; undefined = it has none. @param key `attribute/producer` */

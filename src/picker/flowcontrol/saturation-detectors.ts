@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Endpoint, type InFlightLoad, isFresh } from "../../base/inference/endpoint.ts";
+import { type Endpoint, isFresh, unseenAt } from "../../base/inference/endpoint.ts";
 import { defineFilter, defineSaturationDetector, duration } from "../../base/plugin/define.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import type { Filter, PluginContext, SaturationDetector } from "../../base/plugin/kinds.ts";
@@ -36,9 +36,6 @@ function headroomNotes(value: number): readonly string[] {
 }
 
 const utilizationParameters = z.strictObject({ ...thresholds, headroom });
-
-/** Of replicas that share nothing. */
-const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
 
 /** The least milliseconds between two warnings (scheduling 5.3). */
 const WARNING_INTERVAL = 30_000;
@@ -117,7 +114,7 @@ class UtilizationDetector implements SaturationDetector {
     for (const endpoint of endpoints) {
       const { waiting, running, kvUsage, blocks, blockSize } = endpoint.metrics;
       const { requests = 0, tokens = 0, capacity = 0 } = endpoint.unscraped ?? {};
-      const unseen = endpoint.peers?.unseen(now) ?? NOTHING;
+      const unseen = unseenAt(endpoint, now);
       const sent = Math.min(requests, endpoint.inFlight.requests) + unseen.requests;
       const room = Math.max(0, capacity - running) || 0;
       spare += Math.max(0, room - sent);
@@ -219,8 +216,9 @@ export const concurrencyDetector = defineSaturationDetector({
       saturation(endpoints: readonly Endpoint[], now: number): number {
         if (endpoints.length === 0) return 1;
         let sum = 0;
-        for (const { inFlight, peers } of endpoints) {
-          const unseen = peers?.unseen(now) ?? NOTHING;
+        for (const endpoint of endpoints) {
+          const { inFlight } = endpoint;
+          const unseen = unseenAt(endpoint, now);
           sum += Math.max((inFlight.requests + unseen.requests) / requests, (inFlight.tokens + unseen.tokens) / tokens);
         }
         return sum / endpoints.length;
@@ -230,8 +228,7 @@ export const concurrencyDetector = defineSaturationDetector({
         const present = this.saturation(endpoints, now);
         if (further === 0 || endpoints.length === 0) return present;
         let inFlight = 0;
-        for (const { inFlight: sent, peers } of endpoints)
-          inFlight += sent.requests + (peers?.unseen(now).requests ?? 0);
+        for (const endpoint of endpoints) inFlight += endpoint.inFlight.requests + unseenAt(endpoint, now).requests;
         return inFlight === 0
           ? present + further / ((requests === NO_LIMIT ? 1 : requests) * endpoints.length)
           : present * (1 + further / inFlight);

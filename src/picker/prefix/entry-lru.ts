@@ -25,7 +25,8 @@ export function isNotAfter(turn: number, other: number): boolean {
  */
 export class EntryLru {
   /**
-   * Six numbers per node, side by side so that most nodes need one cache line: entry or `MARK`, newer node, older node, next node (0 = none), weight, and turn. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
+   * Six numbers per node, side by side so that most nodes need one cache line: entry or `MARK`, newer node, older node, next node
+   * (0 = none), weight, and turn. The next node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its
    * successor is the most recent node, its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);

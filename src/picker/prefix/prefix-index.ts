@@ -135,8 +135,8 @@ export class PrefixIndex {
   }
 
   /**
-   * Adds blocks to the endpoint of `slot`. After a match of the same object, its hashes must be the same. Later blocks count as used before earlier ones, so that the end of a prompt is
-   * dropped first and the rest is still a prefix.
+   * Adds blocks to the endpoint of `slot`. Later blocks count as used before earlier ones, so that the end of a prompt is dropped
+   * first and the rest is still a prefix. After a match of the same object, its hashes must be the same.
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
    *   again
    * @param capacity of this endpoint; blocks above it are dropped at once

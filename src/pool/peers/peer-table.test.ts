@@ -96,6 +96,13 @@ describe("PeerTable", () => {
     expect([[...table.replicas].length, table.nextExpiry]).toEqual([0, Number.POSITIVE_INFINITY]);
   });
 
+  it("counts no traffic of a replica that is forgotten as soon as it falls silent, after a long pause of this process", () => {
+    const { table } = setUp();
+    table.hear(message(2), 0);
+    expect(table.pace.busy).toBe(1);
+    expect([table.expire(60_000), [...table.replicas].length, table.pace.busy]).toEqual([1, 0, 0]);
+  });
+
   it("keeps at most 8,192 addresses: more are left out and counted", () => {
     const { table } = setUp();
     for (let n = 1; n <= 3; n++) {

@@ -119,9 +119,10 @@ export class PeerTable {
         fell++;
         this.#drop(replica);
       }
-      if (silent >= FORGET) this.#replicas.delete(replica.id);
     }
     if (fell > 0) this.#countBusy(now);
+    // Only now: one that is forgotten as soon as it falls silent must not stay among the busy ones.
+    for (const { id, heardAt } of this.#replicas.values()) if (now - heardAt >= FORGET) this.#replicas.delete(id);
     return fell;
   }
 

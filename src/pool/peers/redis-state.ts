@@ -13,7 +13,7 @@ export type Link = (typeof LINKS)[number];
  */
 export const PARTS = [
   ...LINKS,
-  ...(["PUBLISH", "SET", "SADD", "XADD", "PEXPIRE", "SRANDMEMBER", "MGET", "PTTL", "SREM", "XREAD"] as const),
+  ...["PUBLISH", "SET", "SADD", "XADD", "PEXPIRE", "SRANDMEMBER", "MGET", "PTTL", "SREM", "XREAD"],
 ] as const;
 export type Part = (typeof PARTS)[number];
 
@@ -82,6 +82,12 @@ export class RedisState {
     this.#changed();
   }
 
+  /** Tells nothing from now on. */
+  close(): void {
+    this.#late?.cancel();
+    this.#closed = true;
+  }
+
   #changed(): void {
     if (this.#closed) return;
     const { clock, log, server } = this.#deps;
@@ -100,12 +106,6 @@ export class RedisState {
     if (state === "connecting") return;
     this.#warn(worst);
     this.#deps.changed(false, worst.reason);
-  }
-
-  /** The last words. */
-  close(): void {
-    this.#late?.cancel();
-    this.#closed = true;
   }
 
   #warn({ problem, reason }: { readonly problem: StoreProblem; readonly reason: string }): void {

@@ -1,4 +1,4 @@
-import type { InFlightLoad } from "../../base/inference/endpoint.ts";
+import { type InFlightLoad, NO_LOAD } from "../../base/inference/endpoint.ts";
 import type { PeerPart, PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 
 /** When a replica was last heard. */
@@ -24,7 +24,6 @@ export interface PeerPace {
   trustedAt: number;
 }
 
-const NOTHING: InFlightLoad = { requests: 0, tokens: 0 };
 /** After as many lags nothing is left to expect: 2 % of it. */
 const LAGS = 4;
 /**
@@ -106,7 +105,7 @@ export class SharedLoad implements PeerPart {
   unseen(now: number): InFlightLoad {
     const { busy, lagMs } = this.#pace;
     const lags = (now - this.#sentAt) / lagMs;
-    if (busy === 0 || this.#recent === 0 || lags > LAGS) return NOTHING;
+    if (busy === 0 || this.#recent === 0 || lags > LAGS) return NO_LOAD;
     const share = busy * Math.exp(-lags) * trust(this.#pace, now);
     this.#unseen.requests = share * this.#recent;
     this.#unseen.tokens = share * this.#recentTokens;

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import type { Cell } from "./figures.ts";
+import type { Results } from "./table.ts";
 
 /** Figures by two names: of cells the subject and the case, of ratios the comparison and the case. */
 type ByName<T> = Record<string, Record<string, T[]>>;
@@ -21,7 +22,7 @@ export class Kept {
   }
 
   /** All cells, by subject and case. */
-  get cells(): Readonly<Record<string, Readonly<Record<string, readonly Cell[]>>>> {
+  get cells(): Results {
     return this.#cells;
   }
 

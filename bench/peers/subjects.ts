@@ -70,10 +70,10 @@ function answers(port: number, model: string, header: string | undefined): Promi
   });
 }
 
-async function ready(running: Running, rig: Rig): Promise<Running> {
-  const last = running.processes.at(-1)!;
-  await last.until("the first answer", () => answers(running.port, rig.model, running.header));
-  return running;
+async function ready(started: Omit<Running, "model">, { model }: Rig): Promise<Running> {
+  const last = started.processes.at(-1)!;
+  await last.until("the first answer", () => answers(started.port, model, started.header));
+  return { ...started, model };
 }
 
 /**
@@ -94,10 +94,7 @@ export function gateway(name: string, features: readonly Feature[], main?: reado
         ...["--admin", `${LOOPBACK}:0`, "--log-level", "warn", ...off, ...prepared.flatMap(({ args }) => args)],
       ]);
       const port = portOf(await process.listening("gateway"));
-      return ready(
-        { port, model: rig.model, processes: [process], header: prepared.find(({ header }) => header)?.header },
-        rig,
-      );
+      return ready({ port, processes: [process], header: prepared.find(({ header }) => header)?.header }, rig);
     },
   };
 }
@@ -109,7 +106,7 @@ function onOwnPort(name: string, start: (port: number, rig: Rig) => TestProcess)
     start: (rig) =>
       onFreePorts(async () => {
         const port = await freePort();
-        return ready({ port, model: rig.model, processes: [start(port, rig)] }, rig);
+        return ready({ port, processes: [start(port, rig)] }, rig);
       }),
   };
 }
@@ -151,7 +148,7 @@ function envoyWith(name: string, reference: string | undefined): Subject {
         const proxy = onCore0(program, [
           ...["-c", config, "--use-dynamic-base-id", "-l", "error", "--concurrency", "1"],
         ]);
-        return ready({ port, model: rig.model, processes: [picker, proxy] }, rig);
+        return ready({ port, processes: [picker, proxy] }, rig);
       }),
   };
 }
@@ -184,7 +181,7 @@ export function rivals(): readonly Subject[] {
             ],
             { PYTHONPATH: folder },
           );
-          return ready({ port, model: rig.model, processes: [router] }, rig);
+          return ready({ port, processes: [router] }, rig);
         }),
     },
     {
@@ -212,7 +209,7 @@ export function rivals(): readonly Subject[] {
               },
             },
           );
-          return ready({ port, model: rig.model, processes: [proxy] }, rig);
+          return ready({ port, processes: [proxy] }, rig);
         }),
     },
     envoyWith("Envoy, sluice epp", undefined),

@@ -12,13 +12,14 @@ import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
 /**
  * Exchanges of each core; half of them have a streamed answer. A word has five bytes: the prompts have 0.5 to 1 KB, 16 KB, 200 KB.
+ * `lengths`: so many lengths take turns, each a word longer than the one before.
  * V8 compiles a function that each exchange calls once after about 500 calls: with a tenth fewer exchanges, the first 1,000
  * requests compile three times as many functions. `node bench/first-requests.ts` compares these requests with later ones.
  */
 const PROMPTS = [
-  { words: 100, more: 100, times: 260 },
-  { words: 3200, more: 0, times: 12 },
-  { words: 40_000, more: 0, times: 1 },
+  { words: 100, lengths: 100, times: 260 },
+  { words: 3200, lengths: 1, times: 12 },
+  { words: 40_000, lengths: 1, times: 1 },
 ] as const;
 /** Prompts that begin with other words. Those of one group share four fifths, as prompts with the same instructions do. */
 const GROUPS = 6;
@@ -50,8 +51,9 @@ export async function warmUp(
   { ours = PLUGIN_REGISTRY, play = withoutWire(clock) }: WarmUpOptions = {},
 ): Promise<void> {
   const isOurs = config.configured.every(({ definition }) => ours.get(definition.type) === definition);
+  const played = isOurs ? config : loadConfig(undefined, ours);
   for (const seed of [1, 2]) {
-    const core = coreOf(clock, isOurs ? config : loadConfig(undefined, ours), seed);
+    const core = coreOf(clock, played, seed);
     await play((wire) => core.openExchange(wire), exchanges());
     await core.close();
   }
@@ -101,9 +103,8 @@ vllm:cache_config_info{block_size="16",num_gpu_blocks="1600"} 1
 
 function* exchanges(): Iterable<SyntheticExchange> {
   const long = answer(CHUNKS);
-  for (const { words, more, times } of PROMPTS)
-    for (let i = 0; i < times; i++)
-      yield exchange(i, words + (more === 0 ? 0 : i % more), i % 2 === 0 ? STREAMED : PLAIN);
+  for (const { words, lengths, times } of PROMPTS)
+    for (let i = 0; i < times; i++) yield exchange(i, words + (i % lengths), i % 2 === 0 ? STREAMED : PLAIN);
   yield exchange(0, 100, long);
 }
 

@@ -1,5 +1,5 @@
 /**
- * Global set-up of the lanes with real parts: what Node.js compiles of the sources it keeps in a folder of this run, so that
+ * Global set-up of the lanes with real parts: what Node.js compiles of Sluice it keeps in a folder of this run, so that
  * the hundreds of `sluice` processes that tests start compile nothing twice. That takes about half of the processor time of
  * a start (sim 0.6 to 0.3 s, epp 1.6 to 0.9 s). Processes write there when they end in order, and those of tests are mostly
  * killed: each command is started and ended once beforehand.

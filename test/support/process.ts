@@ -6,8 +6,8 @@ import { fixedLimit } from "./slowness.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 /**
- * The program that tests start: what users run, from `dist/`, where a lane has just built it (`scripts/lanes.ts`), which starts in half
- * the processor time; else the sources, so that a test started by hand never runs an old build.
+ * The program that tests start. The lanes with real parts build `dist/` first and name it here (`scripts/lanes.ts`): users run it, and it
+ * starts in less CPU time. A test that somebody starts by hand runs the sources, so it never meets an old build.
  */
 export const PROGRAM = process.env["SLUICE_PROGRAM"] ?? join(ROOT, "src", "commands", "main.ts");
 

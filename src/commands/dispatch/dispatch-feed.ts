@@ -29,6 +29,8 @@ export interface DispatchFeedParts {
   readonly log: Logger;
   readonly dispatcher: Dispatcher;
   readonly backlog: Pick<BacklogPoller, "views">;
+  /** Why the page cannot list and cancel messages; undefined = it can. */
+  readonly noMessages?: string | undefined;
   readonly watch: DispatchWatch;
   readonly phase: () => FeedHello["phase"];
   /** Settings of the process with their origin. */
@@ -143,7 +145,7 @@ function windowOf({ ring }: DispatchWatch, from: number, to: number): WindowFigu
   };
 }
 
-function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts): DispatchFeed {
+function queuesOf({ kind, clock, dispatcher, backlog, watch, noMessages }: DispatchFeedParts): DispatchFeed {
   const at = clock.wall();
   // The queues of a batch server are its own affair: the list of batches says how far each one is.
   const consumers = kind === "batch-server" ? [] : dispatcher.consumers;
@@ -182,6 +184,7 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts
         ended: outcomes.ended,
       };
     }),
+    noMessages: noMessages ?? null,
     pools: dispatcher.pools.map(({ settings, running }) => ({
       pool: settings.id,
       gate: settings.gate?.type ?? "none",

@@ -56,6 +56,8 @@ export interface DispatchFeed {
   readonly unwritten: number;
   readonly capacities: readonly CapacityFeed[];
   readonly queues: readonly QueueFeed[];
+  /** Why the messages of this transport cannot be listed and cancelled here, and what to do; null = they can. */
+  readonly noMessages: string | null;
   readonly pools: readonly {
     readonly pool: string;
     readonly gate: string;

@@ -99,6 +99,9 @@ export function App() {
         )}
         <span class="right">
           {hello !== undefined && hello.phase !== "serving" && <Badge tone="warn">{hello.phase}</Badge>}
+          <a class="help" href="docs/operate/page.html" target="_blank" rel="noreferrer">
+            Help
+          </a>
           <ConnectionState store={store} />
         </span>
       </header>

@@ -52,12 +52,18 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           },
         ]}
       />
-      <Panel title="Queues of messages">
+      <Panel title="Queues of messages" note={queues.brokerProblem === null ? undefined : "the last known counts"}>
+        {queues.brokerProblem !== null && (
+          <p class="inside bad" role="alert">
+            Messages cannot be claimed, or results cannot be written: {queues.brokerProblem}
+          </p>
+        )}
         <Table
           label="Queues of messages"
           columns={queueColumns(store.now())}
           rows={queues.queues}
           keyOf={({ queue }) => queue}
+          rowClass={() => (queues.brokerProblem === null ? undefined : "old")}
           empty={<Empty what="No queue is configured" />}
         />
       </Panel>

@@ -59,13 +59,17 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
           {state !== "up" && (
             <>
               {" "}
-              <span class="cut cause not-narrow" title={cause}>
+              <span class="cut cause roomy" title={cause}>
                 {cause}
               </span>
             </>
           )}
-          {fresh !== 1 && (
-            <div class="warn narrower">{ageMs === null ? "never scraped" : `metrics ${span(ageMs)} old`}</div>
+          {(state !== "up" || fresh !== 1) && (
+            <div class="warn narrower">
+              <span class="cut" title={cause}>
+                {state !== "up" ? cause : ageMs === null ? "never scraped" : `metrics ${span(ageMs)} old`}
+              </span>
+            </div>
           )}
         </>
       ),

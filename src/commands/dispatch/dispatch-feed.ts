@@ -55,6 +55,7 @@ const FIGURES = new FigureTable([
   ["gate", gauge(DISPATCH_GAUGE.gate)],
   ["cpu", gauge(DISPATCH_GAUGE.cpu)],
   ["lag", gauge(DISPATCH_GAUGE.lag)],
+  ["broker", gauge(DISPATCH_GAUGE.broker)],
 ]);
 
 /**
@@ -149,11 +150,13 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch, noMessages }: Dispa
   const at = clock.wall();
   // The queues of a batch server are its own affair: the list of batches says how far each one is.
   const consumers = kind === "batch-server" ? [] : dispatcher.consumers;
+  const brokerProblem = dispatcher.health.unusable ?? null;
   return {
     kind: "dispatch",
     at,
     claims: dispatcher.claims,
     unwritten: dispatcher.writer.pending,
+    brokerProblem,
     capacities: [...dispatcher.capacities.values()].map((capacity): CapacityFeed => {
       const { latched: _latched, kind: _kind, ...view } = capacityView(capacity, dispatcher, at);
       return { ...view, timeline: watch.changes(view.capacity) };
@@ -161,7 +164,8 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch, noMessages }: Dispa
     queues: consumers.map((consumer): QueueFeed => {
       const { queue, state, keptByGate, admission, outcomes } = consumer;
       const view = backlog.views.get(queue.name);
-      const eta = view?.eta ?? Number.NaN;
+      // Nothing goes while the broker is away.
+      const eta = brokerProblem === null ? (view?.eta ?? Number.NaN) : Number.NaN;
       const deadline = view?.nextDeadline ?? Number.NaN;
       return {
         queue: queue.name,

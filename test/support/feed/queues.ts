@@ -52,7 +52,7 @@ export function flowQueuesOf(): FlowControlFeed {
 
 export function dispatchQueuesOf(): DispatchFeed {
   return {
-    ...{ kind: "dispatch", at: Date.now(), claims: 18, unwritten: 0 },
+    ...{ kind: "dispatch", at: Date.now(), claims: 18, unwritten: 0, brokerProblem: null },
     capacities: [
       {
         ...{

@@ -17,6 +17,7 @@ import { SimEngine } from "../../src/lab/simulator/engine.ts";
 import { SimCluster } from "../../src/lab/study/cluster.ts";
 import { simRequest } from "../../src/lab/study/run.ts";
 import { loadConfig } from "../../src/picker/config/load.ts";
+import type { Allowance } from "../../src/picker/flowcontrol/spare-room.ts";
 import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
 import { MemoryBroker } from "../../test/support/brokers/memory/broker.ts";
 import { MemoryProducer } from "../../test/support/brokers/memory/producer.ts";
@@ -129,7 +130,8 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   );
   const text = options.flowControl === undefined ? CONFIG : withFlowControl(options.flowControl);
   const config = loadConfig(parseDocument(text, { file: "closed loop" }), PLUGIN_REGISTRY);
-  const cluster = new SimCluster({ engines, config, clock, random });
+  const baseline = gate === "batch" ? (options.baseline ?? 0.2) : undefined;
+  const cluster = new SimCluster({ engines, config, clock, random, baseline });
   const running = (): boolean => clock.now() < duration;
   cluster.scrape(running);
 
@@ -165,7 +167,9 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             backlog.running--;
             resolve(answer);
           };
-          cluster.submit(
+          const send = gate === "batch" ? cluster.submitBackground : cluster.submit;
+          send.call(
+            cluster,
             options.flowControl === undefined && gate !== "batch"
               ? simRequest("backlog")
               : { ...simRequest("backlog"), priority: -1, shedAt: 1 },
@@ -190,8 +194,8 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     clock.advance(WARM_UP);
     if (gate === "batch") {
       const lines = Math.ceil((duration / 1000) * servers * SLOTS);
-      const saturation = (): number => cluster.saturation();
-      batch = startBatch({ lines, baseline: options.baseline, workers: options.workers, saturation, clock, client });
+      const allowance = (): Allowance => cluster.allowance()!;
+      batch = startBatch({ lines, baseline, workers: options.workers, allowance, clock, client });
     } else await startBacklog(options, clock, engines, client);
   }
   const saturations: number[] = [];

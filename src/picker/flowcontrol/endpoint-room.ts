@@ -4,35 +4,40 @@ import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
 const STALENESS = 200;
 /** The part of the known size by which a trial or a correction changes it. */
 const STEP = 1 / 16;
-/** Milliseconds without a waiting request after which the size grows again: to one that was seen, and to one that never was. */
+/** Milliseconds without a waiting request after which the size grows again to one that was seen, and between its steps. */
 const RECOVERS_AFTER = 1000;
-const TRIES_AFTER = 60_000;
-/** Milliseconds between two steps of growth to a size that was seen. */
 const RECOVERY_STEP = 250;
+/** Milliseconds until the size is learned anew, and the same once it was found again. */
+const LEARNS_AFTER = 4000;
+const LEARNS_AGAIN_AFTER = 60_000;
 
 /**
  * How many requests one endpoint runs at once, learned from its metrics, and how many of them background requests may use. No
  * metric of a model server states its slots, so the size is what was seen: the most requests that ran while none waited. Until
- * a request waits, each scrape that shows the known size in use allows a few requests more. Once requests wait in two scrapes in
- * a row, those that run are the size. A single scrape with waiting requests proves nothing: a model server also counts those
- * that it starts with its next step.
+ * a request waits, each scrape that shows the known size in use allows a few requests more. Once requests wait
+ * although no more run than before, those that run are the size. Where fewer run than before, this takes two scrapes in a row:
+ * a model server also counts requests as waiting that it starts with its next step. The size is learned anew from time to time,
+ * while background requests have the endpoint to themselves.
  */
 export class EndpointRoom {
   readonly endpoint: Endpoint;
   /** The most requests that ran at once. */
   #size = 0;
-  /** Requests have waited, so `#size` is the whole endpoint. */
+  /** Requests waited: `#size` is the whole endpoint, now or ever since. */
   #isFull = false;
+  #wasFull = false;
   /** The most that ran without a waiting request; it comes nearer to the size each time requests begin to wait. */
   #most = 0;
   #waited = false;
+  #learnsAfter = LEARNS_AFTER;
   /** Monotonic milliseconds of the last scrape with waiting requests, and of the last growth. */
   #waitedAt = Number.NEGATIVE_INFINITY;
   #grownAt = Number.NEGATIVE_INFINITY;
   /** Requests that this process does not know of, at the last two scrapes. */
   #strangers = 0;
   #strangersBefore = 0;
-  /** Background requests that were told to end and still count at the endpoint. */
+  /** Background requests at the endpoint, and those of them that were told to end. */
+  background = 0;
   leaving = 0;
 
   constructor(endpoint: Endpoint) {
@@ -49,12 +54,14 @@ export class EndpointRoom {
     return this.endpoint.inFlight.requests + Math.min(this.#strangers, this.#strangersBefore);
   }
 
-  /** A new endpoint answers at the old address, or it was away: nothing is known of it. */
+  /** Another model server may answer at the old address: nothing is known of it. */
   forget(): void {
     this.#size = 0;
     this.#most = 0;
     this.#isFull = false;
+    this.#wasFull = false;
     this.#waited = false;
+    this.#learnsAfter = LEARNS_AFTER;
   }
 
   /**
@@ -62,7 +69,7 @@ export class EndpointRoom {
    * @param now monotonic milliseconds
    * @returns the number of requests that wait and should not: so many background requests should end
    */
-  scraped(baseline: number, now: number): number {
+  scraped(now: number): number {
     const { waiting, running } = this.endpoint.metrics;
     if (Number.isNaN(waiting) || Number.isNaN(running)) return 0;
     this.#strangersBefore = this.#strangers;
@@ -71,22 +78,26 @@ export class EndpointRoom {
       this.#waited = false;
       this.#size = Math.max(this.#size, running);
       this.#most = Math.max(this.#most, running);
-      this.#grow(baseline, now);
+      if (this.#isFull) this.#calm(now);
+      // Others came while the size was learned anew.
+      else if (this.#wasFull && this.present > this.background) this.#isFull = true;
       return 0;
     }
-    const isSure = this.#waited || (this.#isFull && running >= this.#size);
+    const isSure = this.#waited || running >= this.#most;
     if (!this.#waited) this.#most = Math.max(running, (this.#most + running) / 2);
     this.#waited = true;
     this.#waitedAt = now;
     if (!isSure) return 0;
+    if (!this.#isFull) this.#learnsAfter = this.#wasFull && running <= this.#size ? LEARNS_AGAIN_AFTER : LEARNS_AFTER;
     this.#isFull = true;
+    this.#wasFull = true;
     this.#size = running;
     return Math.max(0, waiting - this.leaving);
   }
 
-  /** A request that is no background request was sent here. @returns whether a background request should end for it */
-  isTight(): boolean {
-    return this.#isFull && this.present - this.leaving > this.#size - Math.max(1, Math.floor(this.#size * STEP));
+  /** Whether the endpoint has no slot left for the next request that is no background request. */
+  get isTight(): boolean {
+    return this.#wasFull && this.present - this.leaving > this.#size - this.#step;
   }
 
   /**
@@ -113,13 +124,14 @@ export class EndpointRoom {
     return Math.max(1, Math.floor(this.#size * STEP));
   }
 
-  /** The size may have been measured in a bad moment, or the endpoint may have got more room since. */
-  #grow(baseline: number, now: number): void {
-    if (!this.#isFull || this.present < this.#limit(baseline)) return;
-    const isKnown = this.#size < Math.floor(this.#most);
-    const since = now - Math.max(this.#waitedAt, this.#grownAt);
-    if (isKnown ? now - this.#waitedAt < RECOVERS_AFTER || since < RECOVERY_STEP : since < TRIES_AFTER) return;
-    this.#grownAt = now;
-    this.#size += this.#step;
+  /** No request waits at an endpoint whose size is known. */
+  #calm(now: number): void {
+    const since = now - this.#waitedAt;
+    // The size was measured in a bad moment.
+    if (this.#size < Math.floor(this.#most)) {
+      if (since < RECOVERS_AFTER || now - this.#grownAt < RECOVERY_STEP) return;
+      this.#grownAt = now;
+      this.#size += this.#step;
+    } else if (since >= this.#learnsAfter && this.present === this.background) this.#isFull = false;
   }
 }

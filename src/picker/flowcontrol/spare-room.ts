@@ -4,6 +4,8 @@ import { EndpointRoom } from "./endpoint-room.ts";
 
 /** Milliseconds that a background request waits for room, before it goes back to where it came from. */
 const PATIENCE = 2000;
+/** The saturation of an endpoint above which the detector in force counts it as full. */
+const TIGHT = 15 / 16;
 /** Milliseconds over which the largest allowance counts. */
 const ALLOWANCE_STEP = 1000;
 /** More requests than fit, as a part of those that do, so that the next one is at hand when one ends. */
@@ -107,12 +109,16 @@ export class SpareRoom {
     this.#undecided--;
     place.stage = "placed";
     place.endpoint = endpoint;
+    this.#of(endpoint).background++;
     this.#placed.add(place);
   }
 
   /** A background request goes to another endpoint, because the first one did not answer. */
   moved(place: SparePlace, endpoint: Endpoint): void {
-    if (place.stage === "placed") place.endpoint = endpoint;
+    if (place.stage !== "placed") return;
+    this.#of(place.endpoint!).background--;
+    this.#of(endpoint).background++;
+    place.endpoint = endpoint;
   }
 
   /** A background request is over, wherever it was. No effect the second time. */
@@ -123,6 +129,7 @@ export class SpareRoom {
     place.timer?.cancel();
     if (stage === "admitted") this.#undecided--;
     if (stage === "revoked") this.#of(place.endpoint!).leaving--;
+    if (stage === "revoked" || stage === "placed") this.#of(place.endpoint!).background--;
     this.#waiting.delete(place);
     this.#placed.delete(place);
     this.changed();
@@ -130,13 +137,14 @@ export class SpareRoom {
 
   /** Another request was sent to an endpoint and counts there. */
   taken(endpoint: Endpoint): void {
-    if (this.#placed.size > 0 && this.#of(endpoint).isTight()) this.#revoke(endpoint, 1);
+    if (this.#placed.size === 0) return;
+    const isTight = this.#of(endpoint).isTight || this.#saturationOf(endpoint, this.#parts.clock.now()) > TIGHT;
+    if (isTight) this.#revoke(endpoint, 1);
   }
 
   /** The metrics of an endpoint are new. */
   scraped(endpoint: Endpoint): void {
-    const { clock, baseline } = this.#parts;
-    const tooMany = this.#of(endpoint).scraped(baseline, clock.now());
+    const tooMany = this.#of(endpoint).scraped(this.#parts.clock.now());
     if (tooMany > 0 && this.#placed.size > 0) this.#revoke(endpoint, tooMany);
     this.changed();
   }
@@ -221,11 +229,15 @@ export class SpareRoom {
     const { baseline } = this.#parts;
     const room = this.#of(endpoint).room(baseline, now);
     if (room === 0) return 0;
+    return this.#saturationOf(endpoint, now) < 1 - baseline ? room : 0;
+  }
+
+  #saturationOf(endpoint: Endpoint, now: number): number {
     try {
-      return this.#parts.saturation([endpoint], now) < 1 - baseline ? room : 0;
+      return this.#parts.saturation([endpoint], now);
     } catch {
-      // A detector that fails says nothing about the endpoint; the process reports its error elsewhere.
-      return 0;
+      // A detector that fails says nothing about the endpoint; the process reports its error elsewhere. NaN is no room.
+      return Number.NaN;
     }
   }
 

@@ -20,12 +20,13 @@ import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
 import { batchesSource } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
+import type { Allowance } from "../../picker/flowcontrol/spare-room.ts";
 import type { LocalService } from "../proxy/local-service.ts";
 import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { LogSettings } from "./gateway-options.ts";
 
-/** Milliseconds between two figures of the saturation. */
+/** Milliseconds between two figures of the room. */
 const TELL = 100;
 /** Milliseconds for one attempt, and for the requests under way when the gateway ends. */
 const REQUEST_TIMEOUT = 600_000;
@@ -48,8 +49,8 @@ export interface GatewayBatchesParts {
   readonly webhook?: WebhookSettings | undefined;
   /** Undefined = files stay in the folder. */
   readonly bucket?: Bucket | undefined;
-  /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
-  saturation(): number;
+  /** What the pool leaves to batches. */
+  allowance(): Allowance;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -70,7 +71,7 @@ export class GatewayBatches implements LocalService {
   readonly #secret = randomBytes(32).toString("base64url");
   readonly #bearer = Buffer.from(`Bearer ${this.#secret}`, "latin1");
   readonly #callers = new Map<string, Caller | Rejection>();
-  readonly #shared = new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT);
+  readonly #shared = new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT);
   #thread: BatchThread | undefined;
   #telling: Timer | undefined;
 
@@ -150,7 +151,7 @@ export class GatewayBatches implements LocalService {
       {
         ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, room: this.#shared } },
       },
       clock,
       log,
@@ -179,13 +180,8 @@ export class GatewayBatches implements LocalService {
   #tell(): void {
     const { clock } = this.#parts;
     const figures = new Float64Array(this.#shared);
-    try {
-      figures[0] = this.#parts.saturation();
-    } catch {
-      // The gate then says that the gateway does not know.
-      figures[0] = Number.NaN;
-    }
-    figures[1] = clock.wall();
+    const { requests, size } = this.#parts.allowance();
+    figures.set([requests, size, clock.wall()]);
     this.#telling = clock.after(TELL, () => this.#tell(), true);
   }
 
@@ -217,7 +213,7 @@ export class GatewayBatches implements LocalService {
     const most = this.#parts.settings.priority;
     return {
       ...{ id, name: name || "batch", models: models && new Set(models), objective: undefined, choosesFlow: false },
-      ...{ priority: Math.min(priority ?? most, most), fairnessId },
+      ...{ priority: Math.min(priority ?? most, most), fairnessId, background: true },
     };
   }
 }

@@ -205,11 +205,18 @@ function ownGates(gate: BatchGate | undefined): readonly GateDefinition[] {
             settings: { max_sample_age: OLDEST, metric_lag: 0, unit: "requests", max_sys: undefined, fallback: 0 },
             async look() {
               const { requests, size, at } = room();
-              if (!Number.isFinite(requests)) throw new SluiceError("METRIC_SOURCE", "the gateway does not know its room");
+              if (!Number.isFinite(requests))
+                throw new SluiceError("METRIC_SOURCE", "the gateway does not know its room");
               // Before its size is known, a pool has room for more than the size so far.
               const maxSys = Math.max(size, requests / (1 - baseline));
               const budget = baseline + requests / maxSys;
-              return { budget, problem: "", kind: "queue-only", maxSys, sampleTime: Math.min(at, context.clock.wall()) };
+              return {
+                budget,
+                problem: "",
+                kind: "queue-only",
+                maxSys,
+                sampleTime: Math.min(at, context.clock.wall()),
+              };
             },
           },
           context,

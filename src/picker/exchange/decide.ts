@@ -219,7 +219,11 @@ export class RequestDecider {
       refused ??
       (endpoints.length < all.length && endpoints.length === 0
         ? noRoom()
-        : endpoints.length === 0 ? this.#nobody(request, caller) : admitted ? undefined : this.#admit(request, endpoints));
+        : endpoints.length === 0
+          ? this.#nobody(request, caller)
+          : admitted
+            ? undefined
+            : this.#admit(request, endpoints));
     const more = down.length === 0 && unserving === undefined ? extras : { ...extras, down, unserving };
     const result =
       refusal === undefined

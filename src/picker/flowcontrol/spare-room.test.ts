@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { type SparePlace, SpareRoom } from "./spare-room.ts";
 
 /** A pool whose servers have so many slots each, all of them known. */
@@ -10,7 +10,13 @@ function make(slots: readonly number[], saturation: () => number = () => 0) {
   const clock = new VirtualClock(1_700_000_000_000);
   const registry = new EndpointRegistry({ clock, random: new SeededRandom(1) });
   const pool = slots.map(
-    (_, i) => registry.upsert({ ...{ namespace: "n", name: `s${i}`, address: `10.0.0.${i + 1}` }, port: 80, rank: 0, labels: {} })!,
+    (_, i) =>
+      registry.upsert({
+        ...{ namespace: "n", name: `s${i}`, address: `10.0.0.${i + 1}` },
+        port: 80,
+        rank: 0,
+        labels: {},
+      })!,
   );
   const room = new SpareRoom({ clock, baseline: 0.2, pool: () => pool, saturation });
   const scrape = (at: number, running: number, waiting = 0): void => {

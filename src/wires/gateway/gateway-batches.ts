@@ -14,7 +14,6 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import { type ExpositionFormat, joinPages } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import type { Allowance } from "../../picker/flowcontrol/spare-room.ts";
 import type { BatchesSource } from "../admin/batches-routes.ts";
 import { showBucket, showWebhook } from "../batch-api/api-metrics.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
@@ -49,8 +48,8 @@ export interface GatewayBatchesParts {
   readonly webhook?: WebhookSettings | undefined;
   /** Undefined = files stay in the folder. */
   readonly bucket?: Bucket | undefined;
-  /** What the pool leaves to batches. */
-  allowance(): Allowance;
+  /** The requests of batches that may be under way, and the size of the pool in requests, >= 1. */
+  allowance(): { readonly requests: number; readonly size: number };
   readonly clock: Clock;
   readonly log: Logger;
 }

@@ -27,11 +27,12 @@ export function startBatch(options: {
   readonly lines: number;
   readonly baseline: number | undefined;
   readonly workers: number | undefined;
-  readonly saturation: () => number;
+  /** What batches may have now. */
+  readonly allowance: () => { readonly requests: number; readonly size: number };
   readonly clock: VirtualClock;
   readonly client: InferenceClient;
 }): RunningBatch {
-  const { lines, baseline = 0.2, workers = 64, saturation, clock, client } = options;
+  const { lines, baseline = 0.2, workers = 1024, allowance, clock, client } = options;
   const log = silentLogger;
   const path = mkdtempSync(join(tmpdir(), "sluice-closed-loop-"));
   const folder = new BatchFolder(path);
@@ -60,7 +61,7 @@ export function startBatch(options: {
     queue,
     {
       ...{ gateway: "http://gateway", gatewayKey: undefined, tls: {}, workers, requestTimeout: 600_000 },
-      gate: { baseline, from: { saturation: () => ({ value: saturation(), at: clock.wall() }) } },
+      gate: { baseline, from: { room: () => ({ ...allowance(), at: clock.wall() }) } },
     },
     { clock, random: new SeededRandom(1), log, metrics: createDispatchMetrics(new MetricsRegistry()), client },
   );

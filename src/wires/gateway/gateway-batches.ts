@@ -27,7 +27,7 @@ import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { LogSettings } from "./gateway-options.ts";
 
-/** Milliseconds between two figures of the saturation. */
+/** Milliseconds between two figures of the room. */
 const TELL = 100;
 /** Milliseconds for one attempt, and for the requests under way when the gateway ends. */
 const REQUEST_TIMEOUT = 600_000;
@@ -50,8 +50,8 @@ export interface GatewayBatchesParts {
   readonly webhook?: WebhookSettings | undefined;
   /** Undefined = files stay in the folder. */
   readonly bucket?: Bucket | undefined;
-  /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
-  saturation(): number;
+  /** The requests of batches that may be under way, and the size of the pool in requests, >= 1. */
+  allowance(): { readonly requests: number; readonly size: number };
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -73,7 +73,7 @@ export class GatewayBatches implements LocalService {
   readonly #secret = randomBytes(32).toString("base64url");
   readonly #bearer = Buffer.from(`Bearer ${this.#secret}`, "latin1");
   readonly #callers = new Map<string, Caller | Rejection>();
-  readonly #shared = new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT);
+  readonly #shared = new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT);
   #thread: BatchThread | undefined;
   #telling: Timer | undefined;
 
@@ -154,7 +154,7 @@ export class GatewayBatches implements LocalService {
       {
         ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, room: this.#shared } },
       },
       clock,
       log,
@@ -183,13 +183,8 @@ export class GatewayBatches implements LocalService {
   #tell(): void {
     const { clock } = this.#parts;
     const figures = new Float64Array(this.#shared);
-    try {
-      figures[0] = this.#parts.saturation();
-    } catch {
-      // The gate then says that the gateway does not know.
-      figures[0] = Number.NaN;
-    }
-    figures[1] = clock.wall();
+    const { requests, size } = this.#parts.allowance();
+    figures.set([requests, size, clock.wall()]);
     this.#telling = clock.after(TELL, () => this.#tell(), true);
   }
 
@@ -221,7 +216,7 @@ export class GatewayBatches implements LocalService {
     const most = this.#parts.settings.priority;
     return {
       ...{ id, name: name || "batch", models: models && new Set(models), objective: undefined, choosesFlow: false },
-      ...{ priority: Math.min(priority ?? most, most), fairnessId },
+      ...{ priority: Math.min(priority ?? most, most), fairnessId, background: true },
     };
   }
 }

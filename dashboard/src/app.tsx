@@ -59,8 +59,21 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
     },
   },
   replicas: { title: named("Replicas"), isThere: ({ replicas }) => replicas, show: () => <ReplicasView /> },
-  configuration: { title: named("Configuration"), isThere: () => true, show: () => <ConfigurationView /> },
+  configuration: {
+    title: named("Configuration"),
+    isThere: () => true,
+    show: () => <ConfigurationView />,
+    figure: ({ events }) => (isRefused(events) ? { text: "refused", isBad: true } : undefined),
+  },
 };
+
+/** Whether the newest change of a file is refused: then the process does not run with what the file says. */
+function isRefused(events: Store["events"]): boolean {
+  const newest = new Map<string, boolean>();
+  for (const { kind, subject } of events)
+    if (/^(?:config|file)-(?:changed|refused)$/.test(kind)) newest.set(subject, kind.endsWith("refused"));
+  return [...newest.values()].includes(true);
+}
 
 const KINDS: Readonly<Record<FeedKind, string>> = {
   gateway: "gateway",

@@ -39,7 +39,7 @@ const UNCUT = 28;
 export function Ends({ text }: { text: string }) {
   if (text.length <= UNCUT) return <>{text}</>;
   return (
-    <span class="ends" title={text}>
+    <span class="mid-cut" title={text}>
       <span>{text.slice(0, -END)}</span>
       {text.slice(-END)}
     </span>

@@ -208,7 +208,8 @@ function Settings({ settings }: { settings: readonly SettingEntry[] }) {
   const [text, setText] = useState("");
   const [isAll, setIsAll] = useState(false);
   const shown = settings.filter(
-    ({ name, source }) => (isAll || source !== "default") && name.toLowerCase().includes(text.toLowerCase()),
+    ({ name, source, value }) =>
+      (isAll || (source !== "default" && value !== "null")) && name.toLowerCase().includes(text.toLowerCase()),
   );
   return (
     <Panel

@@ -57,12 +57,12 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
             {span(now - since)}
           </span>
           {state !== "up" && (
-            <>
+            <span class="roomy">
               {" "}
-              <span class="cut cause roomy" title={cause}>
+              <span class="cut cause" title={cause}>
                 {cause}
               </span>
-            </>
+            </span>
           )}
           {(state !== "up" || fresh !== 1) && (
             <div class="warn narrower">

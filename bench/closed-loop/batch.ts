@@ -6,6 +6,7 @@ import { BatchEngine } from "../../src/async/batch-api/batch-engine.ts";
 import { BatchStore } from "../../src/async/batch-api/batch-store.ts";
 import { newId } from "../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../src/async/batch-api/folder.ts";
+import { FolderBatches } from "../../src/async/batch-api/folder-batches.ts";
 import { LineQueue } from "../../src/async/batch-api/line-queue.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../src/async/batch-api/records.ts";
 import type { InferenceClient } from "../../src/async/dispatch/send/inference-client.ts";
@@ -65,7 +66,15 @@ export function startBatch(options: {
     { clock, random: new SeededRandom(1), log, metrics: createDispatchMetrics(new MetricsRegistry()), client },
   );
   const engine = new BatchEngine({
-    ...{ store, queue, limits: DEFAULT_BATCH_LIMITS, window: 2000, namesBatches: true, clock, log },
+    ...{
+      store: new FolderBatches(store),
+      queue,
+      limits: DEFAULT_BATCH_LIMITS,
+      window: 2000,
+      namesBatches: true,
+      clock,
+      log,
+    },
   });
   dispatch.start();
   engine.start();

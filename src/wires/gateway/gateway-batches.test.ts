@@ -69,6 +69,6 @@ describe("who may use the port of the batches", () => {
     expect([batches.claims("/v1/batches"), batches.claims("/v1/models")]).toEqual([true, false]);
     const response = await batches.answer(new Request("http://gateway/v1/batches"), KNOWN);
     expect(await response.json()).toMatchObject({ object: "list", data: [] });
-    expect(batches.shown.feed()).toMatchObject({ open: 0, gate: { state: "unknown" } });
+    expect(await batches.shown.feed()).toMatchObject({ open: 0, gate: { state: "unknown" } });
   });
 });

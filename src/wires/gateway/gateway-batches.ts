@@ -2,7 +2,9 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
 import { BatchThread } from "../../async/batch-api/batch-thread.ts";
+import type { Batches } from "../../async/batch-api/batches.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
+import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
 import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
 import { S3Contents } from "../../async/batch-api/s3-contents.ts";
 import type { S3Objects } from "../../async/batch-api/s3-objects.ts";
@@ -64,6 +66,7 @@ export class GatewayBatches implements LocalService {
   readonly #parts: GatewayBatchesParts;
   readonly #folder: BatchFolder;
   readonly #store: BatchStore;
+  readonly #batches: Batches;
   readonly #limits: BatchLimits;
   readonly #answer: (request: Request, caller: BatchCaller) => Promise<Response>;
   readonly #lock: { release(): void };
@@ -95,7 +98,8 @@ export class GatewayBatches implements LocalService {
       lines: settings.maxLines,
       keep: settings.keep / 1000,
     };
-    const shared = { store: this.#store, clock, wake: () => this.#thread?.wake() };
+    this.#batches = new FolderBatches(this.#store);
+    const shared = { store: this.#batches, clock, wake: () => this.#thread?.wake() };
     this.shown = batchesSource({ ...shared, log });
     this.#answer = batchApi({
       ...{ ...shared, limits: this.#limits },
@@ -120,7 +124,7 @@ export class GatewayBatches implements LocalService {
   showMetrics(registry: MetricsRegistry): () => void {
     const { webhook, bucket } = this.#parts;
     const ends = [
-      ...(webhook === undefined ? [] : [showWebhook(registry, this.#store.events)]),
+      ...(webhook === undefined ? [] : [showWebhook(registry, () => this.#store.events.figures())]),
       ...(bucket === undefined ? [] : [showBucket(registry, this.#store.bucketFiles())]),
     ];
     return () => {
@@ -165,7 +169,7 @@ export class GatewayBatches implements LocalService {
   async close(): Promise<void> {
     await this.#stop(0);
     this.#telling?.cancel();
-    this.#store.close();
+    this.#batches.close();
     this.#parts.bucket?.objects.close();
     this.#lock.release();
   }
@@ -190,14 +194,14 @@ export class GatewayBatches implements LocalService {
     return given.length === wanted.length && timingSafeEqual(given, wanted);
   }
 
-  #callerOf({ headers }: AccessHead): Verdict {
+  async #callerOf({ headers }: AccessHead): Promise<Verdict> {
     const id = headers.get(BATCH_HEADER) ?? "";
     for (let at = headers.length - 1; at >= 0; at--)
       if (headers.keys[at] === "authorization" || headers.keys[at] === BATCH_HEADER) headers.removeAt(at);
     let caller = this.#callers.get(id);
     if (caller === undefined) {
       if (this.#callers.size >= MOST_CALLERS) this.#callers.clear();
-      const batch = this.#store.batches.any(id);
+      const batch = await this.#batches.any(id);
       caller =
         batch === undefined
           ? new Rejection("key_invalid", "the batch of this request is gone")

@@ -29,7 +29,9 @@ describe("BatchEngine", () => {
   it("names the flow of the caller to a gateway of another process, and never its objective, whose priority may be higher", () => {
     const caller = { id: "1", name: "alice", objective: "critical", priority: 9 };
     expect(flowHeaders({ caller })).toEqual({ "x-gateway-inference-fairness-id": "alice" });
-    expect(flowHeaders({ caller: { ...caller, fairnessId: "team" } })).toEqual({ "x-gateway-inference-fairness-id": "team" });
+    expect(flowHeaders({ caller: { ...caller, fairnessId: "team" } })).toEqual({
+      "x-gateway-inference-fairness-id": "team",
+    });
     expect(flowHeaders({ caller: { id: "", name: "" } })).toEqual({});
   });
 

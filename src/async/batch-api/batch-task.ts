@@ -38,7 +38,9 @@ function resultsOf(id: string): string {
  * The headers by which a gateway of another process treats the requests as the caller's, where it lets this process choose. They do not name
  * the caller's objective: its priority could be above that of this process's key, which is the priority of batches.
  */
-export function flowHeaders({ caller: { name, fairnessId = name } }: Pick<StoredBatch, "caller">): Record<string, string> {
+export function flowHeaders({
+  caller: { name, fairnessId = name },
+}: Pick<StoredBatch, "caller">): Record<string, string> {
   return fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId };
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random, SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { RecordedCache } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -297,6 +298,7 @@ export class SimCluster {
       },
     };
     const ended = (sequence?: Sequence): void => {
+      if (sequence !== undefined) tellCache(listener, result.record.cache, sequence);
       ticket.release();
       for (const side of sides) side.release();
       result.listener?.ended(sequence && { promptTokens: tokens, cachedTokens: sequence.cachedTokens });
@@ -409,6 +411,8 @@ export interface SimListener {
   started?(): void;
   /** So many tokens appeared; after `started`. */
   produced?(count: number): void;
+  /** It is answered: what the picker expected in the cache of its server, and what was there. Only with one stage; before `finished`. */
+  cached?(cache: Readonly<RecordedCache>): void;
   /** @param work tokens that servers computed for it: its prompt but for what a cache had, and its answer */
   finished(work: number): void;
   /**
@@ -424,6 +428,11 @@ function withWork(listener: SimListener, before: number): Pick<SimListener, "fin
     finished: (work) => listener.finished(before + work),
     rejected: (reason, work) => listener.rejected(reason, before + work),
   };
+}
+
+function tellCache(listener: SimListener, expected: RecordedCache | undefined, sequence: Sequence): void {
+  if (expected === undefined) return;
+  listener.cached?.({ ...expected, reported: sequence.cachedTokens, prompt: sequence.promptTokens });
 }
 
 /** Tokens that its server computes for a sequence, as far as it has come; a prompt that has been begun counts whole. */

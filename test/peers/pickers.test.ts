@@ -10,7 +10,7 @@ describe("three pickers that share, behind one Envoy that takes them in turn", (
   let pickers: Pickers;
 
   beforeAll(async () => {
-    pickers = await Pickers.start();
+    pickers = await Pickers.start(3, undefined, true);
   });
   afterAll(() => pickers?.stop());
 
@@ -66,16 +66,25 @@ describe("three pickers that share, behind one Envoy that takes them in turn", (
     await pickers.countsAgree(0);
   });
 
-  it("forget at once the load of a picker that was killed", async () => {
+  it("forget at once the load of a picker that was killed, and no request after it is lost", async () => {
     const long = pickers.begin(9, (n) => `last words ${n}`);
     await pickers.countsAgree(9);
+    // In turn, so that one of them is at the picker that dies.
+    const halves = [await pickers.sendHalf("half"), await pickers.sendHalf("half"), await pickers.sendHalf("half")];
     await pickers.replicas[2]!.process.stop("SIGKILL");
+    const whole = await Promise.all(halves.map((sendRest) => sendRest()));
+    expect(whole).toEqual(Array(3).fill({ status: 200, tokens: whole[0]!.tokens }));
+    expect(whole[0]!.tokens).toBeGreaterThan(0);
+    expect(await pickers.envoy.stat("cluster.epp.upstream_rq_retry")).toBeGreaterThanOrEqual(1);
+    // Together, so that the turns of retries and of other requests mix.
+    const sent = await Promise.all(Array.from({ length: 60 }, (_, n) => pickers.send(prompt(n % 7))));
+    expect(sent.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(await pickers.envoy.stat("cluster.epp.upstream_rq_retry")).toBeGreaterThanOrEqual(20);
     await pickers.allHear(1);
     await pickers.countsAgree();
     // What the others carry runs on.
     const survivors = (await pickers.running()).reduce((sum, one) => sum + one, 0);
     expect(survivors).toBeGreaterThanOrEqual(6);
-    for (let n = 0; n < 6; n++) expect((await pickers.send(prompt(n))).status).toBe(200);
     long.end();
     await pickers.countsAgree(0);
   });

@@ -1,3 +1,5 @@
+import { request as httpRequest } from "node:http";
+import { text as textOf } from "node:stream/consumers";
 import type { Explanation } from "../../src/picker/decisions/explain.ts";
 import type { PeersView } from "../../src/pool/peers/peers-view.ts";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
@@ -45,8 +47,11 @@ export class Pickers {
     this.endpoints = endpoints;
   }
 
-  /** @param simArgs options of the model servers */
-  static async start(count = 3, simArgs: readonly string[] = SLOW): Promise<Pickers> {
+  /**
+   * @param simArgs options of the model servers
+   * @param blind Envoy never notices that a picker is gone, as in the first moments after its death
+   */
+  static async start(count = 3, simArgs: readonly string[] = SLOW, blind = false): Promise<Pickers> {
     const store = await startRedis();
     const proxy = await tcpProxy(store.port);
     const sims = await startSims(3, simArgs);
@@ -63,8 +68,7 @@ export class Pickers {
       serverPorts: ports,
       bootstrap: { morePickers: more },
       concurrency: 1,
-      // In turn, so that each replica gets its part of each group of requests.
-      edit: (yaml) => yaml.replace(/^( *)lb_policy: LEAST_REQUEST$/m, "$1lb_policy: ROUND_ROBIN"),
+      edit: (yaml) => inTurn(blind ? blindfold(yaml) : yaml),
     });
     await envoy.findsPickers(count);
     return new Pickers({ store, proxy, sims, replicas, envoy }, endpoints);
@@ -139,6 +143,31 @@ export class Pickers {
     return { end: () => abort.abort() };
   }
 
+  /**
+   * Sends the first half of a chat's body, and resolves when a picker has it.
+   * @returns sends the rest @returns the status, and the prompt tokens that the server counted
+   */
+  async sendHalf(prompt: string): Promise<() => Promise<{ readonly status: number; readonly tokens: number }>> {
+    const body = chat(prompt, { max_tokens: 1 });
+    const half = body.length >> 1;
+    const active = await this.envoy.stat("cluster.epp.upstream_rq_active");
+    const request = httpRequest(this.url, { method: "POST", headers: JSON_HEADERS, agent: false });
+    const answered = new Promise<{ status: number; tokens: number }>((resolve, reject) => {
+      request.on("error", reject);
+      request.on("response", async (response) => {
+        const text = await textOf(response);
+        const { usage } = JSON.parse(text || "{}") as { usage?: { prompt_tokens: number } };
+        resolve({ status: response.statusCode ?? 0, tokens: usage?.prompt_tokens ?? 0 });
+      });
+    });
+    request.write(body.slice(0, half));
+    await poll("Envoy to ask a picker", async () => (await this.envoy.stat("cluster.epp.upstream_rq_active")) > active);
+    return () => {
+      request.end(body.slice(half));
+      return answered;
+    };
+  }
+
   /** The requests that each model server runs, in the order of the servers. */
   async running(): Promise<number[]> {
     const pages = await this.#pages();
@@ -183,6 +212,26 @@ export class Pickers {
     await this.proxy.close();
     await this.store.stop();
   }
+}
+
+/** Each replica gets its part of each group of requests. */
+function inTurn(yaml: string): string {
+  return replaced(yaml, /^( *)lb_policy: LEAST_REQUEST$/m, "$1lb_policy: ROUND_ROBIN");
+}
+
+/** Neither failed connections nor health checks count. */
+function blindfold(yaml: string): string {
+  const unheeding = replaced(
+    yaml,
+    /^( *)consecutive_local_origin_failure: .*$/m,
+    "$&\n$1enforcing_consecutive_local_origin_failure: 0",
+  );
+  return replaced(unheeding, /unhealthy_threshold: .*$/m, "unhealthy_threshold: 1000000");
+}
+
+function replaced(yaml: string, part: RegExp, by: string): string {
+  if (!part.test(yaml)) throw new Error(`the configuration has no ${part}`);
+  return yaml.replace(part, by);
 }
 
 function figureOf(page: string, name: string): number {

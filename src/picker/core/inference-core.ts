@@ -30,6 +30,7 @@ import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
+import { SpareRoom } from "../flowcontrol/spare-room.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
@@ -70,6 +71,8 @@ export class InferenceCore {
   readonly bytesPerToken: BytesPerToken | undefined;
   /** What the other replicas of this picker know; undefined where none share it. */
   readonly peers: Peers | undefined;
+  /** The room that background requests use; undefined where there are none. */
+  readonly spareRoom: SpareRoom | undefined;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
@@ -140,6 +143,7 @@ export class InferenceCore {
     this.#series = new PluginSeries({ clock, registry: this.registry, metrics: this.metrics, fairness });
     this.#series.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
+    this.spareRoom = this.#makeSpareRoom();
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
       clock,
@@ -153,7 +157,10 @@ export class InferenceCore {
         options.serverTls,
       ),
       metrics: collectorMetrics(this.metrics),
-      onRead: () => this.#queues.changed(),
+      onRead: (endpoint) => {
+        this.spareRoom?.scraped(endpoint);
+        this.#queues.changed();
+      },
       ...options.cadence,
     });
     this.endpoints.onAdded(() => this.#queues.changed());
@@ -195,6 +202,7 @@ export class InferenceCore {
                 preparers: () => this.#scheduler.preparers,
                 onFailed: reportUnprepared(this.metrics, this.#log),
               }),
+        spareRoom: this.spareRoom,
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
           this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
@@ -202,6 +210,7 @@ export class InferenceCore {
       }),
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
+      spareRoom: this.spareRoom,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
@@ -370,6 +379,23 @@ export class InferenceCore {
   #useFlowControl(): void {
     this.#queueing.tell(this.#inForce);
     this.#queues.use(this.#inForce.flowControl);
+  }
+
+  #makeSpareRoom(): SpareRoom | undefined {
+    const { backgroundBaseline: baseline } = this.#options;
+    if (baseline === undefined) return undefined;
+    const room = new SpareRoom({
+      ...{ clock: this.clock, baseline, pool: () => this.#pool() },
+      saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
+    });
+    this.endpoints.onAdded(() => room.changed());
+    this.endpoints.onRemoved((endpoint) => room.removed(endpoint));
+    this.endpoints.onStateChanged((endpoint) => {
+      if (endpoint.state === "down") room.forget(endpoint);
+      room.changed();
+    });
+    this.endpoints.onModelsChanged(() => room.changed());
+    return room;
   }
 
   /** Returns the endpoints that may serve a request without a hint. */

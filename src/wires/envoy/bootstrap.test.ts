@@ -140,6 +140,17 @@ describe("standalone", () => {
     expect(render({ ...OPTIONS, picker: one }).picker.lb_policy).toBeUndefined();
   });
 
+  it("asks another picker when one dies before it has answered", () => {
+    for (const options of ALL) {
+      const { extProc, picker: cluster } = render(options);
+      const { retry_on, retry_host_predicate, host_selection_retry_max_attempts } = extProc.grpc_service.retry_policy;
+      expect(retry_on.split(",")).toEqual(["refused-stream", "connect-failure", "reset"]);
+      expect(retry_host_predicate).toMatchObject([{ name: "envoy.retry_host_predicates.previous_hosts" }]);
+      expect(host_selection_retry_max_attempts).toBe(30);
+      expect(cluster.circuit_breakers.thresholds[0].max_retries).toBeGreaterThan(1000);
+    }
+  });
+
   it("speaks HTTP/2 to servers of appProtocol kubernetes.io/h2c", () => {
     for (const options of [OPTIONS, KNOWN_SERVERS]) {
       const pool = { ...POOL, appProtocol: "kubernetes.io/h2c" } as const;

@@ -73,8 +73,18 @@ function connectionManager(plan: BootstrapPlan): Tree {
   };
 }
 
-/** How often the fallback policy may draw again. It draws by chance, so it may draw a server that was already tried. */
+/** How often a retry may draw a host again. Policies draw by chance, so they may draw one that was already tried. */
 const HOST_DRAWS = 30;
+
+/** A retry goes to no host that was tried before, while there is another one. */
+function previousHosts(): Tree {
+  return [
+    {
+      name: "envoy.retry_host_predicates.previous_hosts",
+      typed_config: typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),
+    },
+  ];
+}
 
 function route({ variant }: BootstrapPlan): Tree {
   const always = { timeout: commented("No limit: answers may take long.", "0s"), idle_timeout: IDLE };
@@ -87,12 +97,7 @@ function route({ variant }: BootstrapPlan): Tree {
       retriable_status_codes: commented("Add 429 only for servers that send it before they begin to work.", [503]),
       num_retries: MAX_RETRIES,
       retry_back_off: { base_interval: "0.025s", max_interval: "0.25s" },
-      retry_host_predicate: commented("Applies only to choices of the fallback policy.", [
-        {
-          name: "envoy.retry_host_predicates.previous_hosts",
-          typed_config: typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),
-        },
-      ]),
+      retry_host_predicate: commented("Applies only to choices of the fallback policy.", previousHosts()),
       host_selection_retry_max_attempts: commented(
         "Tries to find a server that has not failed yet. With two of three servers dead, five tries found none in 9 of 100 requests.",
         HOST_DRAWS,
@@ -140,11 +145,19 @@ function extProc(plan: BootstrapPlan): Tree {
     typed_config: typed("extensions.filters.http.ext_proc.v3.ExternalProcessor", {
       grpc_service: {
         envoy_grpc: { cluster_name: "epp", authority: hostPort(plan.picker.host, plan.picker.port) },
-        retry_policy: commented("Survives a GOAWAY of the picker; the cluster's max_retries must allow it.", {
-          num_retries: 3,
-          retry_on: "refused-stream,connect-failure,reset-before-request",
-          retry_back_off: { base_interval: "0.01s", max_interval: "0.1s" },
-        }),
+        retry_policy: commented(
+          "Survives a GOAWAY and the death of a picker that has not answered yet; the cluster's max_retries must allow it.",
+          {
+            num_retries: 3,
+            retry_on: "refused-stream,connect-failure,reset",
+            retry_back_off: { base_interval: "0.01s", max_interval: "0.1s" },
+            retry_host_predicate: commented(
+              "Asks another picker. Without this, a retry takes the one that has just died again: it has the fewest requests.",
+              previousHosts(),
+            ),
+            host_selection_retry_max_attempts: HOST_DRAWS,
+          },
+        ),
       },
       failure_mode_allow: commented(failureModeReason(plan), plan.failOpen),
       status_on_error: { code: "ServiceUnavailable" },

@@ -131,6 +131,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     requestLog: requests.current,
     quotas: limits?.quotas,
     peers,
+    backgroundBaseline: options.batch?.folder === undefined ? undefined : options.batch.baseline,
     ...options.explain,
     log,
   });
@@ -171,7 +172,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
-    const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
+    const batches = await openBatches(options, { allowance: () => core.spareRoom!.allowance(), clock, log });
     if (batches !== undefined) {
       servers.push({ close: () => batches.close() });
       stops.push(batches.showMetrics(core.registry));

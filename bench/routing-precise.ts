@@ -1,19 +1,21 @@
 /**
- * What a picker knows of the servers' caches, in the simulation. Two comparisons of one profile:
+ * What a picker knows of the servers' caches, in the simulation. Comparisons of one profile:
  *
  * - `--pair default` or `llm-d`: prefixes by the KV-cache events of the servers, beside prefixes by what was routed where. What must
  *   hold: exact matches are never worse by more than 3 % in the TTFT p90, and at least 20 % better where the approximate index errs.
+ * - `--pair fixed`: the same beside an approximate index that takes a token for four bytes in any text, and learns nothing from answers.
  * - `--pair learning`: an approximate index that learns from the cached tokens in answers, beside one that does not. What must hold:
  *   never worse by more than 3 %.
  *
- *   node bench/routing-precise.ts [--seeds 5] [--only PART-OF-A-NAME] [--pair default|llm-d|learning]
+ *   node bench/routing-precise.ts [--seeds 12] [--only PART-OF-A-NAME] [--pair default|fixed|llm-d|learning]
  *     [--trace FILE [--window 10m] [--speed 1]]
  *
- * With five seeds, exact matches are never worse in the workloads, but they are worse in two minutes of Mooncake's conversation trace (1.06x).
- * The 20 % hold for restarts of servers (0.63x), nearly for b2b-saas at four times the cache (0.81x), and not for documents at four
- * times the cache (1.00x). Learning holds everywhere: 0.91x with short answers and restarts.
+ * Each line says how much of all prompt tokens the index expected at the chosen server in vain, and how much it did not foresee. docs/use/precise-routing.md has
+ * the figures. One case is not met: with documents of four times the cache, the approximate index is wrong about 2 % of the tokens only,
+ * so there is nothing to win (1.00x).
  *
- * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds of the TTFT p90.
+ * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds of the TTFT p90. In some cases, a seed moves
+ * the p90 of a policy by a factor of three, so 12 seeds are few.
  */
 import { parseArgs } from "node:util";
 import { CATALOGUE } from "../src/lab/study/catalogue.ts";
@@ -54,7 +56,7 @@ const PAIRS: Readonly<Record<string, readonly [Policy, Policy]>> = {
 
 const { values } = parseArgs({
   options: {
-    seeds: { type: "string", default: "5" },
+    seeds: { type: "string", default: "12" },
     only: { type: "string", default: "" },
     pair: { type: "string", default: "default" },
     trace: { type: "string", default: "" },
@@ -64,14 +66,15 @@ const { values } = parseArgs({
 });
 const pair = PAIRS[values.pair];
 if (pair === undefined) throw new Error(`--pair is ${values.pair}; give one of ${Object.keys(PAIRS).join(", ")}`);
-const isLearning = values.pair === "learning";
 const cases = values.trace === "" ? CACHE_CASES.filter(({ name }) => name.includes(values.only)) : [TRACE_CASE];
 let failed = false;
 for (const one of cases) {
   const { window, speed } = values;
   const [own, other] = await playCase(one, pair, values.seeds, { file: values.trace, window, speed });
   const ratio = own!.ttft / other!.ttft;
-  const limit = one.errs && !isLearning ? BETTER : NEVER_WORSE;
+  const errs =
+    values.pair !== "learning" && (one.errs === "always" || (one.errs === "fixed" && values.pair === "fixed"));
+  const limit = errs ? BETTER : NEVER_WORSE;
   const met = ratio <= limit;
   failed ||= !met;
   console.log(

@@ -25,6 +25,8 @@ const cached = (blocks: number): string[] => [
 const ROOMY = 8192;
 /** Together, the servers cannot hold all of it: each prompt that is in two places pushes another one out. */
 const TIGHT = 2048;
+/** The most that the part of found tokens may be smaller. */
+const LESS = 0.03;
 /** The answer costs next to nothing, so that a decision is a large part of it. */
 const QUICK = ["--max-model-len", "100000", "--time-to-first-token", "0s", "--inter-token-latency", "0s"];
 
@@ -65,10 +67,9 @@ const p99 = (seen: readonly Seen[]): number => {
 const lostOf = (seen: readonly Seen[]): Seen[] => seen.filter(({ status }) => status !== 200);
 
 it.each([
-  ["caches have room", ROOMY, 0.03],
-  // What another replica uses again is not told, so that replicas differ in what they take for forgotten.
-  ["caches are too small", TIGHT, 0.1],
-])("three pickers find prefixes as often as one: %s", async (_, blocks, less) => {
+  ["caches have room", ROOMY],
+  ["caches are too small", TIGHT],
+])("three pickers find prefixes as often as one: %s", async (_, blocks) => {
   const rates: number[] = [];
   for (const count of [1, 3]) {
     pickers = await Pickers.start(count, cached(blocks));
@@ -84,7 +85,7 @@ it.each([
     await pickers.stop();
   }
   const [one, three] = rates as [number, number];
-  expect({ seed, one, three, near: three >= one - less }).toMatchObject({ near: true });
+  expect({ seed, one, three, near: three >= one - LESS }).toMatchObject({ near: true });
 });
 
 it("a store that is away for 10 s costs no request and no time, and then all count the same", async () => {

@@ -68,7 +68,10 @@ export class Pickers {
       serverPorts: ports,
       bootstrap: { morePickers: more },
       concurrency: 1,
-      edit: (yaml) => inTurn(blind ? blindfold(yaml) : yaml),
+      edit: (yaml) => {
+        const seen = blind ? blindfold(yaml) : yaml;
+        return count === 1 ? seen : inTurn(seen);
+      },
     });
     await envoy.findsPickers(count);
     return new Pickers({ store, proxy, sims, replicas, envoy }, endpoints);

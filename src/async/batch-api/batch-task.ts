@@ -34,13 +34,14 @@ function resultsOf(id: string): string {
   return `batch-results-${id}`;
 }
 
-/** The headers by which a gateway of another process treats the requests as the caller's, where it lets this process choose. */
-function flowHeaders({ caller }: StoredBatch): Record<string, string> {
-  const { name, fairnessId = name, objective } = caller;
-  return {
-    ...(fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId }),
-    ...(objective === undefined ? {} : { [HEADER.objectiveAlias]: objective }),
-  };
+/**
+ * The headers by which a gateway of another process treats the requests as the caller's, where it lets this process choose. They do not name
+ * the caller's objective: its priority could be above that of this process's key, which is the priority of batches.
+ */
+export function flowHeaders({
+  caller: { name, fairnessId = name },
+}: Pick<StoredBatch, "caller">): Record<string, string> {
+  return fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId };
 }
 
 /** Takes one batch from its present status to its end, each step by the status that the database has. */

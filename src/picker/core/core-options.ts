@@ -78,8 +78,6 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly parity?: Parity | undefined;
   /** Whether producers may prepare, for example ask other servers; default true. */
   readonly prepares?: boolean;
-  /** The share of each endpoint that background requests leave free, 0 to below 1; absent = there are none. */
-  readonly backgroundBaseline?: number | undefined;
   /** Absent = this process shares nothing. */
   readonly peers?: PeerOptions | undefined;
   readonly log: Logger;

@@ -71,8 +71,6 @@ export class InferenceCore {
   readonly bytesPerToken: BytesPerToken | undefined;
   /** What the other replicas of this picker know; undefined where none share it. */
   readonly peers: Peers | undefined;
-  /** The room that background requests use; undefined where there are none. */
-  readonly spareRoom: SpareRoom | undefined;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
@@ -82,6 +80,7 @@ export class InferenceCore {
   readonly #queueing: ModelQueueing;
   #closed = false;
   #tells = false;
+  #spareRoom: SpareRoom | undefined;
   readonly #series: PluginSeries;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
@@ -143,7 +142,6 @@ export class InferenceCore {
     this.#series = new PluginSeries({ clock, registry: this.registry, metrics: this.metrics, fairness });
     this.#series.watch(this.#inForce.plan);
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
-    this.spareRoom = this.#makeSpareRoom();
     this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
       clock,
@@ -158,7 +156,7 @@ export class InferenceCore {
       ),
       metrics: collectorMetrics(this.metrics),
       onRead: (endpoint) => {
-        this.spareRoom?.scraped(endpoint);
+        this.#spareRoom?.scraped(endpoint);
         this.#queues.changed();
       },
       ...options.cadence,
@@ -202,7 +200,7 @@ export class InferenceCore {
                 preparers: () => this.#scheduler.preparers,
                 onFailed: reportUnprepared(this.metrics, this.#log),
               }),
-        spareRoom: this.spareRoom,
+        spareRoom: () => this.#spareRoom,
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
           this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
@@ -210,7 +208,7 @@ export class InferenceCore {
       }),
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
-      spareRoom: this.spareRoom,
+      spareRoom: () => this.#spareRoom,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
@@ -381,9 +379,13 @@ export class InferenceCore {
     this.#queues.use(this.#inForce.flowControl);
   }
 
-  #makeSpareRoom(): SpareRoom | undefined {
-    const { backgroundBaseline: baseline } = this.#options;
-    if (baseline === undefined) return undefined;
+  /** The room that background requests use; undefined where there are none. */
+  get spareRoom(): SpareRoom | undefined {
+    return this.#spareRoom;
+  }
+
+  /** From now on there are background requests. Call it once. @param baseline the share that they leave free, 0 to below 1 */
+  makeSpareRoom(baseline: number): void {
     const room = new SpareRoom({
       ...{ clock: this.clock, baseline, pool: () => this.#pool() },
       saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
@@ -395,7 +397,7 @@ export class InferenceCore {
       room.changed();
     });
     this.endpoints.onModelsChanged(() => room.changed());
-    return room;
+    this.#spareRoom = room;
   }
 
   /** Returns the endpoints that may serve a request without a hint. */

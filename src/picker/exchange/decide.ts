@@ -47,8 +47,8 @@ interface DeciderParts {
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** The preparation by producers before a decision. Absent: producers prepare nothing. */
   readonly preparation?: Preparation | undefined;
-  /** The room for background requests. Absent: there are none. */
-  readonly spareRoom?: SpareRoom | undefined;
+  /** Returns the room for background requests. Absent or undefined: there are none. */
+  readonly spareRoom?: () => SpareRoom | undefined;
   /** `--disable-endpoint-subset-filter`. */
   readonly ignoreSubset: boolean;
   /** A request-header processor threw; the request went on without it. */
@@ -212,9 +212,10 @@ export class RequestDecider {
     extras?: ScheduleExtras,
     admitted = false,
   ): Decided {
-    const { scheduler, spareRoom } = this.#parts;
+    const { scheduler } = this.#parts;
+    const spareRoom = caller?.background ? this.#parts.spareRoom?.() : undefined;
     const { endpoints: all, down, unserving } = this.#candidates(subset, request.targetModel);
-    const endpoints = spareRoom !== undefined && caller?.background ? spareRoom.withRoom(all) : all;
+    const endpoints = spareRoom === undefined ? all : spareRoom.withRoom(all);
     const refusal =
       refused ??
       (endpoints.length < all.length && endpoints.length === 0

@@ -26,8 +26,8 @@ export interface ExchangeServices {
   readonly hooks: () => RequestHooks;
   /** The queues of the configuration in force; undefined where it has no flow control. */
   readonly flowControl: () => FlowControl | undefined;
-  /** The room for background requests. Absent: there are none. */
-  readonly spareRoom?: SpareRoom | undefined;
+  /** Returns the room for background requests. Absent or undefined: there are none. */
+  readonly spareRoom?: () => SpareRoom | undefined;
   readonly budget: ByteBudget;
   /** The limits of keys and models. Absent: there are none. */
   readonly quotas?: Quotas | undefined;

@@ -77,7 +77,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     this.#hooks = new HookRun(services.hooks);
     this.#entry = services.log?.open(wire);
     this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
-    this.#room = services.spareRoom && new RoomUse(services.spareRoom);
+    const room = services.spareRoom?.();
+    this.#room = room && new RoomUse(room);
     this.#receivedAt = services.clock.now();
     services.observer?.opened(this.#receivedAt);
   }

@@ -32,6 +32,11 @@ export interface PeerPlacement {
   readonly count: number;
 }
 
+/** With less of its capacity in use, an endpoint drops nothing soon. */
+const ROOMY = 7 / 8;
+/** A list has at least 2^3 parts: an order of use that is wrong by one of them hardly matters. */
+const PART_BITS = 3;
+
 const SHARD_BITS = 6;
 const SHARDS = 1 << SHARD_BITS;
 
@@ -233,6 +238,21 @@ export class PrefixIndex {
   /** The turn of the last `add` to the endpoint of `slot`; the turns of an endpoint count up. `NEVER` = it holds nothing. */
   turnOf(slot: number): number {
     return this.#lists[slot]?.turn ?? NEVER;
+  }
+
+  /**
+   * How uses of an endpoint's blocks are told apart where their order matters, because the endpoint drops some: two uses count as one
+   * while their turns, without this many low bits, are equal. The span of the list then has 8 to 16 parts.
+   * @returns the number of low bits; -1 = the endpoint has room for all of its blocks
+   */
+  useBits(slot: number, capacity: IndexCapacity): number {
+    const list = this.#lists[slot];
+    if (list === undefined || list.length === 0) return -1;
+    const room = ROOMY * Math.min(capacity.blocks, this.#share());
+    const weight = list.weight + (this.#peers?.weightOf(slot) ?? 0);
+    if (this.blocksOf(slot) < room && weight < ROOMY * capacity.tokens) return -1;
+    const span = (list.turn - list.oldestTurn) | 0;
+    return Math.max(0, 31 - Math.clz32(Math.max(1, span)) - PART_BITS);
   }
 
   /**

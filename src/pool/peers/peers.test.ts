@@ -264,6 +264,24 @@ describe("the home of a replica", () => {
     for (let i = 0; i < 2000; i++) a.send(i % 2, 1e6);
     expect(lean()).toBe(16_384);
   });
+
+  it("weighs little where peers seldom send, because all they sent is known", () => {
+    const { clock, replicas } = setUp(2, { endpoints: 2 });
+    const [a, b] = replicas;
+    traffic(clock, [b]);
+    const lean = (): number => Math.max(...a.registry.list().map(({ peers }) => peers!.lean));
+    const sendEvery = (ms: number): void => {
+      for (let i = 0; i < 30; i++) {
+        a.send(i % 2, 4000);
+        clock.advance(ms);
+      }
+    };
+    sendEvery(1000);
+    expect(lean()).toBeGreaterThan(0);
+    expect(lean()).toBeLessThan(1000);
+    sendEvery(20);
+    expect(lean()).toBeGreaterThan(3500);
+  });
 });
 
 describe("messages that do not count", () => {

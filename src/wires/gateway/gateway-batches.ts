@@ -107,6 +107,11 @@ export class GatewayBatches implements LocalService {
     });
   }
 
+  /** The share of each model server that batches leave free, 0 to below 1. */
+  get baseline(): number {
+    return this.#parts.settings.baseline;
+  }
+
   claims(path: string): boolean {
     return isBatchPath(path);
   }

@@ -131,7 +131,6 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     requestLog: requests.current,
     quotas: limits?.quotas,
     peers,
-    backgroundBaseline: options.batch?.folder === undefined ? undefined : options.batch.baseline,
     ...options.explain,
     log,
   });
@@ -174,6 +173,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     (await door.open(options.keys)).use();
     const batches = await openBatches(options, { allowance: () => core.spareRoom!.allowance(), clock, log });
     if (batches !== undefined) {
+      core.makeSpareRoom(batches.baseline);
       servers.push({ close: () => batches.close() });
       stops.push(batches.showMetrics(core.registry));
       const plain = options.listeners.some(({ tls }) => tls === undefined);

@@ -320,7 +320,7 @@ describe("approx-prefix-cache-producer", () => {
 
   describe("beside replicas", () => {
     /** Producers that hear each other at once; what they said is kept. */
-    function replicas(count: number) {
+    function replicas(count: number, lruCapacityPerServer = 31_250) {
       const said: SharedBlocks[] = [];
       const receivers: ((endpoint: Endpoint, blocks: SharedBlocks) => void)[] = [];
       const producers = Array.from({ length: count }, () => {
@@ -330,10 +330,11 @@ describe("approx-prefix-cache-producer", () => {
             receivers.push(receive);
             return {
               placed(endpoint, blocks) {
+                const { low, high, from, count } = blocks;
                 said.push({
-                  ...blocks,
-                  low: blocks.low.slice(0, blocks.count),
-                  high: blocks.high.slice(0, blocks.count),
+                  ...{ ...blocks, from: 0, count },
+                  low: low.slice(from, from + count),
+                  high: high.slice(from, from + count),
                 });
                 for (const other of receivers) if (other !== receive) other(endpoint, blocks);
               },
@@ -341,7 +342,7 @@ describe("approx-prefix-cache-producer", () => {
             };
           },
         };
-        return instanceOf(approxPrefixCacheProducer, {}, { sharedPrefixes });
+        return instanceOf(approxPrefixCacheProducer, { lruCapacityPerServer }, { sharedPrefixes });
       });
       return { producers: producers as [Producer, Producer], said };
     }
@@ -369,6 +370,39 @@ describe("approx-prefix-cache-producer", () => {
       expect(said.map(({ count }) => count)).toEqual([8, 9]);
       for (let i = 0; i < 13; i++) route(a, requestOf(text(4000)), pool[0]!);
       expect(said.map(({ count }) => count)).toEqual([8, 9, 16]);
+    });
+
+    it("tells what it uses again where the endpoint has no room, so that all forget the same", () => {
+      const { producers, said } = replicas(2, 16);
+      const [a, b] = producers;
+      const [one, two, three] = [2000, 2001, 2002].map((at) => requestOf(text(2000, at * 10)));
+      route(a, one!, pool[0]!);
+      route(a, two!, pool[0]!);
+      route(a, one!, pool[0]!);
+      expect(said.map(({ count }) => count)).toEqual([8, 8, 8]);
+      route(b, three!, pool[0]!);
+      for (const producer of [a, b])
+        expect([one, two, three].map((request) => produce(producer, request!).matched[0])).toEqual([8, 0, 8]);
+    });
+
+    it("tells a use once in each part of the time for which an endpoint keeps blocks", () => {
+      const { producers, said } = replicas(1, 200);
+      const requests = Array.from({ length: 25 }, (_, n) => requestOf(text(2000, n * 5000)));
+      for (const request of requests) route(producers[0], request, pool[0]!);
+      said.length = 0;
+      for (let i = 0; i < 4; i++) route(producers[0], requests[24]!, pool[0]!);
+      expect(said.map(({ count }) => count)).toEqual([8, 8]);
+    });
+
+    it("tells at most sixteen known blocks for each decision", () => {
+      const { producers, said } = replicas(1, 200);
+      const requests = [1, 2].map((at) => requestOf(text(25_600, at * 100_000)));
+      for (let i = 0; i < 200; i++) route(producers[0], requests[i % 2]!, pool[0]!);
+      const [first, second, ...again] = said.map(({ count }) => count);
+      expect([first, second]).toEqual([100, 100]);
+      const known = again.reduce((sum, count) => sum + count, 0);
+      expect(known).toBeGreaterThan(200 * 14);
+      expect(known).toBeLessThanOrEqual(200 * 16);
     });
 
     it("hears nothing any more when it is closed", () => {

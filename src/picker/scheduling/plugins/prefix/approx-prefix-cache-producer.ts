@@ -20,6 +20,7 @@ import {
   type HashedRequest,
   MIN_BLOCK_TOKENS,
 } from "../../../prefix/block-hash.ts";
+import { NEVER } from "../../../prefix/entry-lru.ts";
 import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex, pairsWithin } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
@@ -36,10 +37,14 @@ const MAX_CAPACITY = 2 ** 20;
 /** The limit of hashed bytes per token: text that is nearly all escapes has up to six times as many bytes for a token. */
 const MOST_HASHED_BYTES_PER_TOKEN = 16;
 /**
- * Peers hear only of new blocks. Of one decision in this many they hear of all its blocks: what a peer has missed or dropped comes
- * back, and what is in use stays young in its index.
+ * Peers hear of new blocks. Of one decision in this many they hear of all its blocks, so that what a peer has missed or dropped comes
+ * back.
  */
 const REPEAT_EVERY = 16;
+/** The most known blocks that peers hear of again, for each decision on average: 128 bytes. Decisions save up for a long prompt. */
+const REPEATED_BLOCKS = 16;
+/** The most that is saved up: the blocks of the longest prompt that one message names. */
+const MOST_SAVED = 4096;
 /** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
@@ -123,6 +128,8 @@ class ApproxPrefixCache implements Producer {
   /** The blocks that the last `add` found to be new. */
   readonly #news: BlockHashes | undefined;
   #untilRepeat = REPEAT_EVERY;
+  /** Known blocks that peers may hear of again. */
+  #saved = 0;
   /** Of the request that was routed last: blocks that only peers had placed at its endpoint. */
   peerBlocks = 0;
 
@@ -232,10 +239,35 @@ class ApproxPrefixCache implements Producer {
   }
 
   #tell(channel: PrefixChannel, endpoint: Endpoint, hashes: BlockHashes, blockTokens: number): void {
-    const repeats = --this.#untilRepeat <= 0;
-    if (repeats) this.#untilRepeat = REPEAT_EVERY;
-    const { low, high, count } = repeats ? hashes : this.#news!;
-    if (count > 0) channel.placed(endpoint, { low, high, from: 0, count, blockTokens });
+    this.#saved = Math.min(MOST_SAVED, this.#saved + REPEATED_BLOCKS);
+    const from = this.#repeatedFrom(hashes.count, endpoint);
+    const count = hashes.count - from;
+    const repeated = count - this.#news!.count;
+    if (count > 0 && repeated <= this.#saved) {
+      this.#saved -= repeated;
+      channel.placed(endpoint, { low: hashes.low, high: hashes.high, from, count, blockTokens });
+      return;
+    }
+    const { low, high, count: news } = this.#news!;
+    if (news > 0) channel.placed(endpoint, { low, high, from: 0, count: news, blockTokens });
+  }
+
+  /**
+   * The first of the blocks that peers should hear of again, with all that follow it. An endpoint that drops blocks drops those first
+   * that were not used for long, so peers that do not hear of a use take the blocks for dropped, or others for kept.
+   * @returns the number of blocks where there is none
+   */
+  #repeatedFrom(blocks: number, endpoint: Endpoint): number {
+    if (--this.#untilRepeat <= 0) {
+      this.#untilRepeat = REPEAT_EVERY;
+      return 0;
+    }
+    const bits = this.index.useBits(endpoint.slot, this.#capacityOf(endpoint));
+    if (bits < 0) return blocks;
+    const part = this.index.turnOf(endpoint.slot) >> bits;
+    let from = 0;
+    while (from < blocks && (this.#before[from] === NEVER || this.#before[from]! >> bits === part)) from++;
+    return from;
   }
 
   #placedByPeer(endpoint: Endpoint, blocks: SharedBlocks): void {

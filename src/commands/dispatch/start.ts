@@ -21,7 +21,7 @@ import { collectStart } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
-import type { Logger } from "../../base/telemetry/logger.ts";
+import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { startTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
@@ -145,7 +145,8 @@ export async function startDispatcher(
     let draining = false;
     const { settings = [], warnings = [] } = options;
     const { prometheusUrl } = options;
-    const messages = dispatchMessages(transport, { clock, random, log });
+    // The connection of the broker tells the log what is wrong with the store; a second line would say the same.
+    const messages = dispatchMessages(transport, { clock, random, log: silentLogger });
     parts.push(messages.close);
     const feed = dispatchFeed({
       history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),

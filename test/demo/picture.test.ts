@@ -70,7 +70,8 @@ describe("the pictures of the page", () => {
 
       // A request that has ended: its way is complete.
       await page.getByRole("link", { name: "Decisions", exact: true }).click();
-      const row = page.locator("tbody tr", { hasText: "prefix" }).filter({ hasText: /\b200\b/ });
+      const ended = page.getByText("200", { exact: true });
+      const row = page.locator("tbody tr", { hasText: "prefix", has: ended });
       await page.setViewportSize(DECISION_VIEWPORT);
       await row.first().getByRole("link").first().click();
       await page.locator(".steps").getByText("answered, status 200").waitFor();

@@ -18,7 +18,9 @@ const ROUTED_SECONDS = RENEWED_IN === undefined ? 0 : 30;
 const VIEWPORT = { width: 1280, height: 760 };
 /** Pixels of the picture for each. */
 const SCALE = 1.5;
-const MAX_BYTES = 250_000;
+const MAX_BYTES = 350_000;
+/** As high as the candidates of a decision need. */
+const DECISION_VIEWPORT = { width: 1280, height: 1120 };
 
 /** Width and height of a PNG file, from its first chunk. */
 function sizeOf(png: Buffer): { width: number; height: number } {
@@ -66,9 +68,12 @@ describe("the pictures of the page", () => {
       await page.locator(".plot-box canvas").nth(2).waitFor();
       keep("demo.png", await page.screenshot());
 
+      // A request that has ended: its way is complete.
       await page.getByRole("link", { name: "Decisions", exact: true }).click();
-      const row = page.locator("tbody tr", { hasText: "prefix" }).first();
-      await row.getByRole("link").first().click();
+      const row = page.locator("tbody tr", { hasText: "prefix" }).filter({ hasText: /\b200\b/ });
+      await page.setViewportSize(DECISION_VIEWPORT);
+      await row.first().getByRole("link").first().click();
+      await page.locator(".steps").getByText("answered, status 200").waitFor();
       await page.locator("table.candidates tbody tr").nth(2).waitFor();
       expect(await page.locator("table.candidates thead").textContent()).toContain("prefix-cache × 3");
       keep("page.png", await page.screenshot());

@@ -80,6 +80,7 @@ describe("the questions of docs/operate/page.md", () => {
   let browser: Browser;
   let gateway: TestGateway;
   let isOver = false;
+  let calls: readonly Promise<void>[] = [];
   const config = join(FOLDER, "config.yaml");
   const feed = <T>(path: string): Promise<T> => getJson<T>(`${gateway.adminUrl}/debug/feed${path}`);
 
@@ -108,7 +109,7 @@ describe("the questions of docs/operate/page.md", () => {
     const prometheus = await startPrometheus({ targets: [new URL(gateway.adminUrl).host], scrapeIntervalMs: 500 });
     cleanup.add(prometheus, (each) => each.stop());
     toPrometheus.retarget(Number(new URL(prometheus.url).port));
-    const calls = Array.from({ length: CALLERS }, (_, caller) => call(caller));
+    calls = Array.from({ length: CALLERS }, (_, caller) => call(caller));
     cleanup.add(calls, (all) => {
       isOver = true;
       return Promise.all(all);
@@ -207,6 +208,9 @@ describe("the questions of docs/operate/page.md", () => {
   });
 
   it("What would another configuration do?", async () => {
+    // The process keeps the newest 64 full records: no further request may push this one out.
+    isOver = true;
+    await Promise.all(calls);
     const newest = await poll("a decision", async () => (await feed<DecisionsFeed>("/decisions?limit=1")).rows.at(0));
     const user = await NewUser.at(browser, gateway.adminUrl);
     await user.view("Decisions");

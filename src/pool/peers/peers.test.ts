@@ -138,7 +138,8 @@ describe("the load of peers", () => {
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
     const shared = new SharedLoad("10.0.0.0:8000", {
-      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, sentAt: 0, trust: 0, trustedAt: Number.NaN },
+      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, lastSecond: 0, sentAt: 0 },
+      ...{ trust: 0, trustedAt: Number.NaN },
     });
     shared.requests = 2;
     shared.tokens = 1;

@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 import { announceSlowness, fixedLimit, measureSlowness } from "./test/support/slowness.ts";
 
@@ -43,7 +44,8 @@ const PROJECTS: TestProjectConfiguration[] = [
 ];
 
 const LANES = {
-  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS },
+  // One worker for each processor: the default leaves one idle, which is half of a small machine.
+  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS, maxWorkers: availableParallelism() },
   parts: { projects: PROJECTS, globalSetup: "test/support/compiled.ts" },
   soak: {
     ...{ ...COMMON, include: [...PARTS, "src/**/*.prop.test.ts"], exclude: [] },

@@ -6,13 +6,20 @@
  * With `--seeds N` it prints the aims of flow control instead, for N seeds: beside a sheddable backlog without a gate, the TTFT p99
  * of realtime requests is at most 1.1 times that of realtime alone, eviction wastes at most 3 % of the tokens, and the backlog gets
  * at least 70 % of what it gets behind the best bearable oracle.
+ *
+ * With `--shapes` it prints what a batch of the Batch API does at the defaults, for several pools, shapes of realtime traffic and
+ * lengths of lines: TTFT p99 of realtime requests beside the batch and alone, and the lines that ended over those that the room above
+ * the baseline allows.
  */
 import { parseArgs } from "node:util";
 import { quantile } from "../src/base/telemetry/quantile.ts";
-import { type ClosedLoop, type ClosedLoopResult, closedLoop } from "./closed-loop/closed-loop.ts";
+import { type ClosedLoop, type ClosedLoopResult, closedLoop, SLOTS } from "./closed-loop/closed-loop.ts";
 
 const { values } = parseArgs({
-  options: { seconds: { type: "string" }, seed: { type: "string" }, seeds: { type: "string" } },
+  options: {
+    ...{ seconds: { type: "string" }, seed: { type: "string" }, seeds: { type: "string" } },
+    shapes: { type: "boolean" },
+  },
 });
 const base = {
   servers: 4,
@@ -131,5 +138,42 @@ async function aims(seeds: number): Promise<void> {
   }
 }
 
-if (values.seeds === undefined) await frontiers();
+/** The rate of realtime traffic that has no weight but leaves times to first token. */
+const IDLE = 0.0005;
+const SHAPES = [
+  ["steady", IDLE],
+  ["steady", 0.3],
+  ["steady", 0.6],
+  ["steady", 0.9],
+  ["wave", 0.4],
+  ["bursts", 0.3],
+] as const;
+/** B at the defaults, and milliseconds before the batch begins. */
+const DEFAULT_BASELINE = 0.2;
+const BEFORE = 10_000;
+
+async function shapes(): Promise<void> {
+  console.log(
+    "servers, shape, realtime share, tokens per line: TTFT p99 alone, beside the batch, lines by room, evicted, wasted",
+  );
+  for (const servers of [1, 3, 10])
+    for (const [shape, realtimeShare] of SHAPES)
+      for (const lineTokens of [20, 200]) {
+        const loop = { servers, shape, realtimeShare, lineTokens, seed: base.seed, duration: base.duration } as const;
+        const alone = await closedLoop({ ...loop, gate: "none" });
+        const beside = await closedLoop({ ...loop, gate: "batch" });
+        const seconds = 0.0456 + (lineTokens - 1) / 100;
+        const room = Math.max(0, 1 - DEFAULT_BASELINE - realtimeShare) * servers * SLOTS;
+        const most = (room * (base.duration - BEFORE)) / 1000 / seconds;
+        console.log(
+          `${servers} ${shape} ${realtimeShare} ${lineTokens}`.padEnd(24) +
+            `${p99(alone).toFixed(1).padStart(8)} ms ${p99(beside).toFixed(1).padStart(8)} ms ${(p99(beside) / p99(alone)).toFixed(2)}x ` +
+            `${String(beside.finished).padStart(7)} lines, ${most === 0 ? "no room" : (beside.finished / most).toFixed(2)} ` +
+            `${beside.evicted} evicted, ${(100 * beside.wasted).toFixed(1)} % of the tokens wasted`,
+        );
+      }
+}
+
+if (values.shapes) await shapes();
+else if (values.seeds === undefined) await frontiers();
 else await aims(Number(values.seeds));

@@ -16,13 +16,15 @@ import {
 } from "node:fs";
 import { join, relative, sep } from "node:path";
 
+import { buildDocs, docsSources } from "./docs-pages.ts";
+
 const root = join(import.meta.dirname, "..");
 const cache = join(root, ".cache", "page");
 /** The list of the sources of a build, with their hashes. */
 const SOURCES = "sources.json";
 
 /**
- * Builds the page into an empty folder.
+ * Builds the page into an empty folder, and the documentation that it links to.
  * @returns the files whose code is in it, packages included
  * @throws Error of Vite for a mistake in the sources
  */
@@ -33,6 +35,7 @@ export async function buildPage(outDir: string): Promise<string[]> {
   process.env["NODE_ENV"] = "production";
   const result = await build(viteConfig(outDir));
   if (!("output" in result)) throw new Error("Vite made no single build");
+  await buildDocs(outDir);
   return result.output.flatMap((chunk) => (chunk.type === "chunk" ? Object.keys(chunk.modules) : []));
 }
 
@@ -68,7 +71,12 @@ async function pageOfClone(): Promise<string> {
   // Another process may build at the same time or serve the old page: each build has a folder of its own.
   const folder = mkdtempSync(join(cache, "building-"));
   const modules = await buildPage(folder);
-  const sources = Object.fromEntries([...sourcesOf(modules), "package-lock.json"].map((file) => [file, hashOf(file)]));
+  const sources = Object.fromEntries(
+    [...sourcesOf(modules), ...docsSources(), "scripts/markdown.ts", "package-lock.json"].map((file) => [
+      file,
+      hashOf(file),
+    ]),
+  );
   writeFileSync(join(folder, SOURCES), JSON.stringify(sources));
   const built = join(cache, `built-${createHash("sha256").update(JSON.stringify(sources)).digest("hex").slice(0, 16)}`);
   rmSync(built, { recursive: true, force: true });

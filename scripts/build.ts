@@ -93,6 +93,33 @@ const bytesOfUndici: Plugin = {
   },
 };
 
+/**
+ * Modules of Node.js, without the list of exports that an import makes of each: it reads every export, and the one of `node:http` for
+ * WebSockets loads undici, 90 modules that no command needs (docs/adr/0031-a-bundled-package.md).
+ */
+const builtins: Plugin = {
+  name: "modules of Node.js",
+  renderChunk(code, { imports }) {
+    const text = new RolldownMagicString(code);
+    const taken = new Set<string>();
+    for (const { 0: found, 1: names = "", 2: module = "", index } of code.matchAll(IMPORT_OF_NODE)) {
+      taken.add(module);
+      const fields = /^\{(.*)\}$/.exec(names)?.[1]?.replaceAll(/\bas\b/g, ":");
+      const target = fields === undefined ? names.replace("* as ", "") : `{${fields.replaceAll(" : ", ": ")}}`;
+      text.overwrite(
+        index,
+        index + found.length,
+        `const ${target} = globalThis.process.getBuiltinModule("${module}");`,
+      );
+    }
+    const missed = imports.filter((module) => module.startsWith("node:") && !taken.has(module));
+    if (missed.length > 0) throw new Error(`imports that the build does not understand: ${missed.join(", ")}`);
+    return taken.size === 0 ? undefined : { code: text.toString(), map: text.generateMap({ hires: true }).toString() };
+  },
+};
+/** As the bundler writes them: a list of names, or one name for the module. */
+const IMPORT_OF_NODE = /^import (\{(?:(?!\bdefault\b)[^}"])*\}|\w+\$?\w*|\* as \w+\$?\w*) from "(node:[\w/]+)";$/gm;
+
 rmSync(dist, { recursive: true, force: true });
 const tsc = join(root, "node_modules", ".bin", "tsc");
 execFileSync(tsc, ["-p", "tsconfig.build.json", "--emitDeclarationOnly"], { cwd: root, stdio: "inherit" });
@@ -102,7 +129,7 @@ const bundle = await rolldown({
   cwd: root,
   platform: "node",
   external: EXTERNAL,
-  plugins: [clientOfUndici, bytesOfUndici, places],
+  plugins: [clientOfUndici, bytesOfUndici, places, builtins],
   onLog(level, log, print) {
     // Whatever the bundler is not sure of is a mistake here.
     if (level === "warn") throw new Error(log.message);

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { filesBelow } from "./files-below.ts";
-import { withoutBlocks, withoutSpans } from "./markdown.ts";
+import { slugOf, withoutBlocks, withoutSpans } from "./markdown.ts";
 
 const root = join(import.meta.dirname, "..");
 /** Files that name pages in messages and comments. */
@@ -34,11 +34,7 @@ export function anchorsOf(text: string): Set<string> {
   const anchors = new Set<string>();
   const prose = withoutBlocks(text);
   for (const [, title] of prose.matchAll(/^#{1,6}\s+(.+?)\s*#*$/gm)) {
-    const words = title!.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase();
-    const slug = words.replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, "").replace(/ /g, "-");
-    let name = slug;
-    for (let i = 1; anchors.has(name); i++) name = `${slug}-${i}`;
-    anchors.add(name);
+    anchors.add(slugOf(title!, anchors));
   }
   for (const [, id] of prose.matchAll(/<a\s[^>]*(?:id|name)="([^"]+)"/g)) anchors.add(id!);
   return anchors;

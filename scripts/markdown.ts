@@ -18,3 +18,12 @@ export function withoutSpans(text: string, put: string): string {
     put === "" ? span.replace(/[^\n]/g, "") : put,
   );
 }
+
+/** The anchor of a heading, as GitHub makes it. @param taken the anchors of the headings before it */
+export function slugOf(title: string, taken: ReadonlySet<string>): string {
+  const words = title.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase();
+  const slug = words.replace(/[^\p{L}\p{N}\p{M}_\- ]/gu, "").replace(/ /g, "-");
+  let name = slug;
+  for (let i = 1; taken.has(name); i++) name = `${slug}-${i}`;
+  return name;
+}

@@ -6,6 +6,7 @@ import { BatchEngine } from "../../src/async/batch-api/batch-engine.ts";
 import { BatchStore } from "../../src/async/batch-api/batch-store.ts";
 import { newId } from "../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../src/async/batch-api/folder.ts";
+import { FolderBatches } from "../../src/async/batch-api/folder-batches.ts";
 import { LineQueue } from "../../src/async/batch-api/line-queue.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../src/async/batch-api/records.ts";
 import type { InferenceClient } from "../../src/async/dispatch/send/inference-client.ts";
@@ -26,11 +27,12 @@ export function startBatch(options: {
   readonly lines: number;
   readonly baseline: number | undefined;
   readonly workers: number | undefined;
-  readonly saturation: () => number;
+  /** What batches may have now. */
+  readonly allowance: () => { readonly requests: number; readonly size: number };
   readonly clock: VirtualClock;
   readonly client: InferenceClient;
 }): RunningBatch {
-  const { lines, baseline = 0.2, workers = 64, saturation, clock, client } = options;
+  const { lines, baseline = 0.2, workers = 1024, allowance, clock, client } = options;
   const log = silentLogger;
   const path = mkdtempSync(join(tmpdir(), "sluice-closed-loop-"));
   const folder = new BatchFolder(path);
@@ -59,12 +61,20 @@ export function startBatch(options: {
     queue,
     {
       ...{ gateway: "http://gateway", gatewayKey: undefined, tls: {}, workers, requestTimeout: 600_000 },
-      gate: { baseline, from: { saturation: () => ({ value: saturation(), at: clock.wall() }) } },
+      gate: { baseline, from: { room: () => ({ ...allowance(), at: clock.wall() }) } },
     },
     { clock, random: new SeededRandom(1), log, metrics: createDispatchMetrics(new MetricsRegistry()), client },
   );
   const engine = new BatchEngine({
-    ...{ store, queue, limits: DEFAULT_BATCH_LIMITS, window: 2000, namesBatches: true, clock, log },
+    ...{
+      store: new FolderBatches(store),
+      queue,
+      limits: DEFAULT_BATCH_LIMITS,
+      window: 2000,
+      namesBatches: true,
+      clock,
+      log,
+    },
   });
   dispatch.start();
   engine.start();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { quantile } from "../../src/base/telemetry/quantile.ts";
-import { closedLoop } from "./closed-loop.ts";
+import { closedLoop, SLOTS } from "./closed-loop.ts";
 
 const LOOP = { servers: 3, seed: 2, duration: 75_000, realtimeShare: 0.4 } as const;
 /** Share of the slots kept free for realtime traffic whose load moves between half and one and a half of its mean. */
@@ -63,6 +63,36 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     expect(beside.ttfts.length).toBe(alone.ttfts.length);
     // The batch gets much of what it gets when nothing holds it back: the gate keeps a fifth free, and live traffic goes first.
     expect(beside.finished).toBeGreaterThan(0.4 * open.finished);
+  });
+
+  it.each([
+    { servers: 1, shape: "steady", realtimeShare: 0.3, lineTokens: 20 },
+    { servers: 3, shape: "wave", realtimeShare: 0.4, lineTokens: 200 },
+    { servers: 3, shape: "bursts", realtimeShare: 0.3, lineTokens: 20 },
+  ] as const)(
+    "a batch at the defaults leaves the time to first token as it is, and gets what is free above the baseline: %o",
+    async ({ lineTokens, ...shape }) => {
+      const loop = { ...shape, lineTokens, seed: 2, duration: 50_000 };
+      const alone = await closedLoop({ ...loop, gate: "none" });
+      const beside = await closedLoop({ ...loop, gate: "batch" });
+      const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => quantile(ttfts, 0.99);
+      expect(p99(beside)).toBeLessThanOrEqual(1.1 * p99(alone));
+      expect(beside.ttfts.length).toBe(alone.ttfts.length);
+      // A prompt takes 46 ms, each further token 10 ms; the batch begins after 10 s.
+      const lineSeconds = 0.046 + (lineTokens - 1) / 100;
+      const spare = ((0.8 - loop.realtimeShare) * loop.servers * SLOTS * 40) / lineSeconds;
+      expect(beside.finished).toBeGreaterThan(0.8 * spare);
+      // Lines that end early for live requests go on later, and their work is lost.
+      expect(beside.wasted).toBeLessThan(0.1);
+    },
+  );
+
+  it("a batch has an idle pool to itself, but for the baseline", async () => {
+    const loop = { servers: 2, seed: 2, duration: 40_000, realtimeShare: 0.0001 } as const;
+    const { finished, evicted } = await closedLoop({ ...loop, gate: "batch" });
+    // 12 slots of each server, 2.04 s for each line; the lines under way at the end are missing.
+    expect(finished).toBeGreaterThan((0.9 * 24 * 30) / 2.04);
+    expect(evicted).toBeLessThan(10);
   });
 
   it("never lets more run than max_SYS leaves above the reserve, although the metrics are a second old", async () => {

@@ -18,6 +18,7 @@ import { SimCluster } from "../../src/lab/study/cluster.ts";
 import { simRequest } from "../../src/lab/study/run.ts";
 import { loadConfig } from "../../src/picker/config/load.ts";
 import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
+import type { Allowance } from "../../src/picker/flowcontrol/spare-room.ts";
 import { MemoryBroker } from "../../test/support/brokers/memory/broker.ts";
 import { MemoryProducer } from "../../test/support/brokers/memory/producer.ts";
 import { MemoryStore } from "../../test/support/brokers/memory/store.ts";
@@ -35,8 +36,15 @@ export interface ClosedLoop {
   readonly seed: number;
   /** Milliseconds of virtual time. */
   readonly duration: number;
-  /** Mean share of the slots that realtime traffic takes, 0..1; it rises and falls by half of it, once a minute. */
+  /** Mean share of the slots that realtime traffic takes, 0..1. */
   readonly realtimeShare: number;
+  /**
+   * How the realtime traffic moves around its mean: `wave` (default) rises and falls by half of it, once a minute; `steady` does
+   * not; `bursts` has 2 s of three times the mean and then 8 s of half of it.
+   */
+  readonly shape?: "wave" | "steady" | "bursts";
+  /** Output tokens of one request of the backlog; default 200, about 2 s. */
+  readonly lineTokens?: number;
   /**
    * `none`: no backlog. `open`: a backlog without a gate. `oracle`: a gate that knows the present. `budget`: prometheus-budget.
    * `saturation`: prometheus-saturation with the threshold 1 - B, on requests in flight over slots. `batch`: a batch of the Batch API,
@@ -112,6 +120,12 @@ const REALTIME = { prompt: 256, maxTokens: 48 };
 const BACKLOG = { prompt: 512, maxTokens: 200 };
 const REALTIME_SECONDS = 0.51;
 const MINUTE = 60_000;
+/** The rate of realtime requests over its mean at a time in milliseconds, and the most that it can be. */
+const SHAPES = {
+  wave: { most: 1.5, at: (now: number) => 1 + 0.5 * Math.sin((2 * Math.PI * now) / MINUTE) },
+  steady: { most: 1, at: () => 1 },
+  bursts: { most: 3, at: (now: number) => ((now + 5000) % 10_000 < 2000 ? 3 : 0.5) },
+};
 /** Milliseconds of realtime traffic alone, before there is a backlog and before anything counts. */
 const WARM_UP = 10_000;
 
@@ -120,7 +134,7 @@ const WARM_UP = 10_000;
  * dispatcher and its gate, and metrics as old as Prometheus has them. The same input gives the same result.
  */
 export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult> {
-  const { servers, seed, duration, gate } = options;
+  const { servers, seed, duration, gate, lineTokens = BACKLOG.maxTokens } = options;
   const clock = new VirtualClock(EPOCH);
   const random = new SeededRandom(seed);
   const engines = Array.from(
@@ -129,20 +143,21 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   );
   const text = options.flowControl === undefined ? CONFIG : withFlowControl(options.flowControl);
   const config = loadConfig(parseDocument(text, { file: "closed loop" }), PLUGIN_REGISTRY);
-  const cluster = new SimCluster({ engines, config, clock, random });
+  const baseline = gate === "batch" ? (options.baseline ?? 0.2) : undefined;
+  const cluster = new SimCluster({ engines, config, clock, random, baseline });
   const running = (): boolean => clock.now() < duration;
   cluster.scrape(running);
 
   const ttfts: number[] = [];
   const tokens = { computed: 0, wasted: 0 };
   const arrivals = new SeededRandom(seed + 1);
-  const busiest = ((servers * SLOTS * options.realtimeShare) / REALTIME_SECONDS) * 1.5;
+  const shape = SHAPES[options.shape ?? "wave"];
+  const busiest = ((servers * SLOTS * options.realtimeShare) / REALTIME_SECONDS) * shape.most;
   const arrive = (): void => {
     if (!running()) return;
     clock.after((-Math.log(1 - arrivals.next()) * 1000) / busiest, arrive);
-    // Thinned to the rate of the moment: from half of the mean to one and a half of it.
-    const wave = 1 + 0.5 * Math.sin((2 * Math.PI * clock.now()) / MINUTE);
-    if (arrivals.next() * 1.5 > wave) return;
+    // Thinned to the rate of the moment.
+    if (arrivals.next() * shape.most > shape.at(clock.now())) return;
     const at = clock.now();
     const started = (): void => {
       if (at >= WARM_UP) ttfts.push(clock.now() - at);
@@ -165,11 +180,13 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             backlog.running--;
             resolve(answer);
           };
-          cluster.submit(
+          const send = gate === "batch" ? cluster.submitBackground : cluster.submit;
+          send.call(
+            cluster,
             options.flowControl === undefined && gate !== "batch"
               ? simRequest("backlog")
               : { ...simRequest("backlog"), priority: -1, shedAt: 1 },
-            { ...BACKLOG, ignoreEos: true },
+            { ...BACKLOG, maxTokens: lineTokens, ignoreEos: true },
             {
               finished(work) {
                 tokens.computed += work;
@@ -189,9 +206,9 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     };
     clock.advance(WARM_UP);
     if (gate === "batch") {
-      const lines = Math.ceil((duration / 1000) * servers * SLOTS);
-      const saturation = (): number => cluster.saturation();
-      batch = startBatch({ lines, baseline: options.baseline, workers: options.workers, saturation, clock, client });
+      const lines = Math.ceil((duration / 1000) * servers * SLOTS * Math.max(1, BACKLOG.maxTokens / lineTokens));
+      const allowance = (): Allowance => cluster.allowance()!;
+      batch = startBatch({ lines, baseline, workers: options.workers, allowance, clock, client });
     } else await startBacklog(options, clock, engines, client);
   }
   const saturations: number[] = [];

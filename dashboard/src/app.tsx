@@ -40,7 +40,7 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
       const counts = endpointCounts(series);
       if (counts === undefined) return undefined;
       const { up, all } = counts;
-      return { text: up < all ? `${count(up)} of ${count(all)} up` : `${count(up)} up`, isBad: up < all };
+      return { text: up < all ? `${count(all - up)} not up` : `${count(up)} up`, isBad: up < all };
     },
   },
   decisions: {
@@ -53,13 +53,27 @@ const VIEWS: Readonly<Record<string, ViewRow>> = {
     isThere: () => true,
     show: () => <QueuesView />,
     figure({ series }) {
+      if (series.latest("broker") === 0) return { text: "broker away", isBad: true };
       const waiting = series.latest("waiting") ?? series.latest("backlog") ?? 0;
       return waiting > 0 ? { text: `${count(waiting)} waiting`, isBad: false } : undefined;
     },
   },
   replicas: { title: named("Replicas"), isThere: ({ replicas }) => replicas, show: () => <ReplicasView /> },
-  configuration: { title: named("Configuration"), isThere: () => true, show: () => <ConfigurationView /> },
+  configuration: {
+    title: named("Configuration"),
+    isThere: () => true,
+    show: () => <ConfigurationView />,
+    figure: ({ events }) => (isRefused(events) ? { text: "refused", isBad: true } : undefined),
+  },
 };
+
+/** Whether the newest change of a file is refused: then the process does not run with what the file says. */
+function isRefused(events: Store["events"]): boolean {
+  const newest = new Map<string, boolean>();
+  for (const { kind, subject } of events)
+    if (/^(?:config|file)-(?:changed|refused)$/.test(kind)) newest.set(subject, kind.endsWith("refused"));
+  return [...newest.values()].includes(true);
+}
 
 const KINDS: Readonly<Record<FeedKind, string>> = {
   gateway: "gateway",
@@ -81,6 +95,8 @@ export function App() {
   useEffect(() => {
     document.title = `${title} · ${hello?.name ?? ""} · Sluice`;
   }, [title, hello?.name]);
+  // Another view begins at its top.
+  useEffect(() => scrollTo(0, 0), [name, place.id]);
   const isStale = connection.state === "lost";
   return (
     <div class={isStale ? "shell stale" : "shell"}>
@@ -99,6 +115,9 @@ export function App() {
         )}
         <span class="right">
           {hello !== undefined && hello.phase !== "serving" && <Badge tone="warn">{hello.phase}</Badge>}
+          <a class="help" href="docs/operate/page.html" target="_blank" rel="noreferrer">
+            Help
+          </a>
           <ConnectionState store={store} />
         </span>
       </header>

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { addKey } from "../clients/world.ts";
 import { ask, getJson } from "../support/client.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { poll } from "../support/poll.ts";
 import { sluice } from "../support/process.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 import { BatchCalls, chatLine, chatLines } from "./calls.ts";
@@ -60,10 +61,13 @@ describe("a gateway with the Batch API", () => {
     // ended before the kill.
     expect((await alice.ended(await alice.submit(chatLines("m", 2)))).status).toBe("completed");
     const accept = "application/openmetrics-text";
-    const { text: page } = await ask(`${gateway.adminUrl}/metrics`, { headers: { accept } });
     const lane = '{pool_name="batch",queue_id="batch-lane-0",queue_name="batch-lane-0"}';
+    // The dispatcher looks at its backlog each second.
+    const page = await poll("an empty backlog", async () => {
+      const { text } = await ask(`${gateway.adminUrl}/metrics`, { headers: { accept } });
+      return text.includes(`\nllm_d_async_async_broker_backlog${lane} 0\n`) ? text : undefined;
+    });
     expect(page).toMatch(new RegExp(`^llm_d_async_async_successful_requests_total${lane} [1-9]`, "m"));
-    expect(page).toContain(`\nllm_d_async_async_broker_backlog${lane} 0\n`);
     expect(page).toContain('\nllm_d_async_async_pool_worker_limit{pool_name="batch"} 16\n');
     expect(page).toContain('\nllm_d_async_async_gate_metric_source_available{inference_pool="",pool_name="batch"');
     expect(page).toContain("\nllm_d_epp_");

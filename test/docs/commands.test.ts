@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { envoy, redisServer } from "../../scripts/test-parts.ts";
 import { parseReadyLine } from "../../src/base/process/lifecycle.ts";
-import { ROOT, TestProcess } from "../support/process.ts";
+import { PROGRAM, ROOT, TestProcess } from "../support/process.ts";
 import { type CommandBlock, commandBlocks, type PageCommand, shapeOf } from "./page.ts";
 
 // Every command block of the READMEs and docs/ is run here as it is written, the blocks of a page one after the other, in a copy
@@ -27,6 +27,9 @@ const SHOWN_FILE = /^cat (\S+)$/;
 /** What a test may not do to the machine or the network, or cannot find there. */
 const FOREIGN = /^(kubectl|helm|docker|git|go|npm)\b/;
 
+/** What the commands of a page read and never change: a copy of it for each page takes longer than the commands. */
+const LINKED = ["node_modules", "src", "test", "bench", "dashboard", "scripts"];
+
 /** Milliseconds on an idle machine. */
 const COMMAND_LIMIT = 120_000;
 
@@ -39,16 +42,16 @@ describe.each(PAGES.filter(({ blocks }) => blocks.some(({ notRun }) => notRun ==
 
     beforeAll(() => {
       folder = mkdtempSync(join(tmpdir(), "sluice-docs-"));
-      const left = new Set(["node_modules", "dist", ".cache", ".git", ".ci"].map((name) => join(ROOT, name)));
+      const left = new Set(["dist", ".cache", ".git", ".ci", ...LINKED].map((name) => join(ROOT, name)));
       cpSync(ROOT, folder, { recursive: true, filter: (path) => !left.has(path) && !path.includes("/node_modules/") });
-      symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+      for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name));
       const bin = join(folder, ".bin");
       mkdirSync(bin);
       const program = (name: string, command: string): void => {
         writeFileSync(join(bin, name), `#!/bin/sh\nexec ${command} "$@"\n`);
         chmodSync(join(bin, name), 0o755);
       };
-      program("sluice", join(folder, "sluice"));
+      program("sluice", `${process.execPath} ${PROGRAM}`);
       program("envoy", `${envoy()} --use-dynamic-base-id -l warning`);
       program("redis-server", redisServer());
       // A refusal is a failure, too.

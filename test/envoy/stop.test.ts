@@ -20,6 +20,9 @@ afterEach(stopAll);
 /** Seconds for which a picker drains: longer than Envoy needs to notice it, which asks every 5 s. */
 const DRAIN = 8;
 
+/** Milliseconds between the requests of a strand: most of a case waits for drains, and other files need the processors. */
+const PAUSE = 10;
+
 /** Model servers, pickers and a way to put Envoy and a load in front of them. @param drain seconds */
 async function setUp(variant: Variant, pickers: number, drain = DRAIN) {
   const sims = await startSims(2, ["--max-num-seqs", "64", "--inter-token-latency", "1"]);
@@ -41,7 +44,7 @@ async function setUp(variant: Variant, pickers: number, drain = DRAIN) {
     await envoy.findsPickers(edit === undefined ? 1 : 2);
     const url = `http://127.0.0.1:${envoy.port}`;
     await poll("the first answer", async () => (await ask(`${url}/v1/models`)).status === 200);
-    const load = new Load(url);
+    const load = new Load(url, { pause: PAUSE });
     running.push(load);
     await more(load, 50);
     return { envoy, load };

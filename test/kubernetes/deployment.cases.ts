@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { validateConfig } from "../../src/commands/config/config-tools.ts";
 import { parseEppFlags } from "../../src/commands/epp/epp-flags.ts";
-import type { EppSettings } from "../../src/commands/epp/start.ts";
+import type { EppSettings } from "../../src/commands/epp/epp-settings.ts";
 import { one, podOf, type Rendered } from "../support/rendered.ts";
 
 /** Environment as the kubelet fills it in. */

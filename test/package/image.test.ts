@@ -11,8 +11,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, matchesGlob } from "node:path";
+import { dirname, join, matchesGlob, normalize } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { docsSources } from "../../dashboard/docs-pages.ts";
 import { ask } from "../support/client.ts";
 import { GrpcClient } from "../support/grpc-client.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
@@ -80,6 +81,24 @@ describe("the Dockerfile", () => {
     const allowed = rules.filter((rule) => rule.startsWith("!")).map((rule) => rule.slice(1));
     expect(allowed.sort()).toEqual([...sources].sort());
     expect(rules.some((rule) => matchesGlob("src/commands/main.ts", rule) && rule !== "*")).toBe(false);
+  });
+});
+
+describe("the build in the image", () => {
+  it("has every file that the build reads", () => {
+    const sources = build!.filter(({ word }) => word === "COPY").flatMap(({ rest }) => rest.split(/\s+/).slice(0, -1));
+    const read = new Set<string>(docsSources());
+    const follow = (file: string): void => {
+      if (read.has(file)) return;
+      read.add(file);
+      for (const [, path] of readFileSync(join(ROOT, file), "utf8").matchAll(/(?:from |import\()"(\.[^"]+\.ts)"/g))
+        follow(normalize(join(dirname(file), path!)));
+    };
+    follow("scripts/build.ts");
+    expect(read).toContain("dashboard/docs-pages.ts");
+    const isCopied = (file: string): boolean =>
+      sources.some((source) => file === source || file.startsWith(`${source}/`));
+    expect([...read].filter((file) => !isCopied(file))).toEqual([]);
   });
 });
 

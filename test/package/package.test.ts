@@ -77,6 +77,7 @@ describe("the packed package, installed elsewhere", () => {
       "base/plugin/index.js",
       "base/plugin/index.d.ts",
       "wires/admin/dashboard/index.html",
+      "wires/admin/dashboard/docs/operate/page.html",
       "THIRD-PARTY-LICENSES.txt",
     ])
       expect(files).toContain(`package/dist/${wanted}`);

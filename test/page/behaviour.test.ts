@@ -1,6 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { takeAxe, violations } from "../support/axe.ts";
+import { ask } from "../support/client.ts";
 import { FakePages, loaded } from "../support/feed/fake-pages.ts";
 import { poll } from "../support/poll.ts";
 
@@ -42,6 +43,11 @@ const COUNT_REDRAWS = `(async () => {
   seen.disconnect();
   return { changes, twice, rows: document.querySelectorAll("tbody tr:not(.spacer)").length };
 })()`;
+
+/** The tables that are wider than their place. */
+const WIDE_TABLES = `[...document.querySelectorAll(".scroll")]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map((box) => box.getAttribute("aria-label") + " " + box.scrollWidth + " of " + box.clientWidth)`;
 
 /** The brightness of the darkest letter of an axis, 0 to 255: the letters are at the left edge of a plot. */
 const DARKEST_AXIS = `(() => {
@@ -125,6 +131,31 @@ describe("the page, with figures that are made up", () => {
         expect([viewport.width, view, Math.max(0, over)]).toEqual([viewport.width, view, 0]);
       }
     }
+  });
+
+  it("fits a laptop: no table of a routing process scrolls sideways at 1,280 px", async () => {
+    const [, url] = await pages.feed(ALL);
+    const page = await pages.open(url);
+    for (const view of ROUTING_VIEWS) {
+      await page.evaluate(`location.hash = "#/${view}"`);
+      await page.locator("h1").waitFor();
+      await loaded(page);
+      expect([view, await page.evaluate(WIDE_TABLES)]).toEqual([view, []]);
+    }
+  });
+
+  it("opens the documentation that the process has", async () => {
+    const [, url] = await pages.feed();
+    const page = await pages.open(url);
+    const [help] = await Promise.all([page.waitForEvent("popup"), page.getByRole("link", { name: "Help" }).click()]);
+    await help.getByRole("heading", { name: "Which server is slow?" }).waitFor();
+    await help.getByRole("link", { name: "Documentation" }).click();
+    await help.getByRole("link", { name: "Flags" }).click();
+    await help.getByText("--full-records-every", { exact: true }).first().waitFor();
+    const outside = ["/docs/../index.html", "/docs/%2e%2e/index.html", "/docs/operate/none.html", "/docs/docs.txt"];
+    const codes = await Promise.all(outside.map(async (path) => (await ask(`${url}${path}`)).status));
+    expect(codes.slice(1)).toEqual([404, 404, 404]);
+    await help.close();
   });
 
   it("is printed in dark ink on white paper, also where the screen is dark", async () => {

@@ -91,6 +91,32 @@ describe("the page of a process with batches or controls", () => {
     await poll("no further order", async () => (await buttons.count()) === 0);
   });
 
+  it("cancels a queued message after it has asked, from the list and by its ID", async () => {
+    const [feed, url] = await pages.feed({ kind: "dispatch" });
+    const page = await pages.open(`${url}/#/queues`, { bypassCSP: true });
+    await takeAxe(page);
+    const rows = page.getByRole("group", { name: "Next messages" }).locator("tbody tr");
+    await rows.nth(3).waitFor();
+    // An ID is a text, whatever is in it.
+    await page.getByRole("button", { name: "Cancel <b>m-2</b>" }).click();
+    const dialog = page.getByRole("dialog", { name: "Cancel this message?" });
+    expect(await dialog.textContent()).toContain("<b>m-2</b>");
+    expect(await violations(page)).toEqual([]);
+    await page.keyboard.press("Enter");
+    await dialog.waitFor({ state: "detached" });
+    expect(feed.posts).toEqual([]);
+    await page.getByRole("button", { name: "Cancel <b>m-2</b>" }).click();
+    await dialog.getByRole("button", { name: "Cancel the message" }).click();
+    await rows.nth(1).getByText("marked").waitFor();
+    expect(await rows.nth(2).textContent()).toMatch(/^unreadable–/);
+    await page.getByLabel("Cancel another message, by its ID").fill("none");
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("button", { name: "Cancel the message" }).click();
+    await page.getByRole("alert").getByText("it has ended").waitFor();
+    expect(feed.posts).toEqual(["<b>m-2</b>", "none"].map((id) => ({ path: "/debug/queues/cancel", body: { id } })));
+    expect(await violations(page)).toEqual([]);
+  });
+
   it("gives the orders of the demo", async () => {
     const [feed, url] = await pages.feed({ demo: true });
     const page = await pages.open(url);

@@ -191,14 +191,30 @@ describe("the page of the other processes, in Chromium", () => {
     await poll("four in flight", () => gateway.running === 4);
     const pool = page.getByRole("group", { name: "Worker pools" }).locator("tbody tr").first();
     await pool.getByText("4 of 4").waitFor();
+    // The next one that waits is cancelled, and its owner gets that as the result.
+    const next = page.getByRole("group", { name: "Next messages" }).locator("tbody tr").first();
+    await page.getByRole("button", { name: "Read again" }).click();
+    await next.getByText("m4", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Cancel m4" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel the message" }).click();
+    await page.getByRole("status").getByText("m4").waitFor();
+    await next.getByText("marked").waitFor();
+    await page.getByLabel("Cancel another message, by its ID").fill("m0-never");
+    await page.getByRole("button", { name: "Cancel it" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Cancel the message" }).click();
+    await page.getByRole("alert").getByText("no message of this ID").waitFor();
     await page.screenshot({ path: join(SCREENSHOTS, "dispatch-queues.png"), fullPage: true });
     held.resolve();
     await page.getByRole("link", { name: "Overview" }).click();
     await poll("the figures of /metrics", async () => {
       const { text } = await ask(`${admin}/metrics`);
       const done = metric(text, "llm_d_async_async_successful_requests_total");
-      return done === 12 && (await totalOf(page, "success")) === done;
+      return done === 11 && (await totalOf(page, "success")) === done;
     });
+    const results = (await store.results()).map((text) => JSON.parse(text) as { id: string; error_code?: string });
+    expect(results.filter(({ error_code }) => error_code !== undefined)).toMatchObject([
+      { id: "m4", error_code: "CANCELLED" },
+    ]);
     await page.close();
   });
 });

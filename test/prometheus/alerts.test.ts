@@ -8,9 +8,11 @@ import { onPath } from "../../scripts/part-cache.ts";
 import { prometheus } from "../../scripts/test-parts.ts";
 import { ROOT } from "../support/process.ts";
 
-// The alerts about dispatchers, evaluated by Prometheus' own tool on made-up series.
+// The alerts about dispatchers and batches, evaluated by Prometheus' own tool on made-up series.
 
-const RULES = join(ROOT, "deploy", "helm", "sluice-dispatch", "alerts.yaml");
+const FILES = ["helm/sluice-dispatch/alerts.yaml", "prometheus/batch-alerts.yaml"].map((file) =>
+  join(ROOT, "deploy", file),
+);
 
 interface Rule {
   readonly alert: string;
@@ -18,9 +20,11 @@ interface Rule {
   readonly labels: { readonly severity: string };
 }
 
-const rules = (parse(readFileSync(RULES, "utf8")) as { groups: { rules: Rule[] }[] }).groups.flatMap(
-  ({ rules }) => rules,
-);
+function rulesOf(file: string): Rule[] {
+  return (parse(readFileSync(file, "utf8")) as { groups: { rules: Rule[] }[] }).groups.flatMap(({ rules }) => rules);
+}
+
+const rules = FILES.flatMap(rulesOf);
 
 /** It comes with Prometheus. */
 function promtool(...args: readonly string[]): { status: number | null; text: string } {
@@ -60,7 +64,31 @@ const counters = (over: Series): Series => ({
 const quiet = { [metric("successful_requests_total")]: "7x120" };
 const GATE = '{inference_pool="i",job="d",namespace="n",pool_name="p",queue_id="q",queue_name="q"}';
 
+const EVENTS = (outcome: string): string =>
+  `sluice_batch_webhook_events_total{job="d",namespace="n",outcome="${outcome}"}`;
+const FAILED = 'sluice_batch_webhook_failed_attempts_total{job="d",namespace="n"}';
+
 const CASES: readonly Case[] = [
+  {
+    ...{ alert: "SluiceBatchWebhookGivenUp", what: "one more event", at: "40m", fires: { namespace: "n" } },
+    series: { [EVENTS("given_up")]: "3x35 4x60" },
+  },
+  {
+    ...{ alert: "SluiceBatchWebhookGivenUp", what: "the first event, with a new series", at: "40m" },
+    ...{ series: { [EVENTS("given_up")]: "_x35 1x60" }, fires: { namespace: "n" } },
+  },
+  {
+    ...{ alert: "SluiceBatchWebhookGivenUp", what: "events of another day", at: "40m" },
+    series: { [EVENTS("given_up")]: "4x60" },
+  },
+  {
+    ...{ alert: "SluiceBatchWebhookFails", what: "no attempt succeeds", at: "60m", fires: { namespace: "n" } },
+    series: { [FAILED]: "0+1x60", [EVENTS("delivered")]: "7x60" },
+  },
+  {
+    ...{ alert: "SluiceBatchWebhookFails", what: "some attempts fail", at: "60m" },
+    series: { [FAILED]: "0+1x60", [EVENTS("delivered")]: "0+3x60" },
+  },
   {
     ...{ alert: "SluiceDispatchDown", what: "the last dispatcher is gone", at: "60m", fires: {} },
     series: { [metric("pool_worker_limit", '{job="d",namespace="n",pool_name="p",pod="a"}')]: "8x5 _x60" },
@@ -194,11 +222,13 @@ const CASES: readonly Case[] = [
   },
 ];
 
-describe("deploy/helm/sluice-dispatch/alerts.yaml", () => {
-  it("is a rule file that Prometheus takes", () => {
-    const { status, text } = promtool("check", "rules", RULES);
-    expect(status, text).toBe(0);
-    expect(text).toContain(`${rules.length} rules found`);
+describe("the alerts of deploy/", () => {
+  it("are in rule files that Prometheus takes", () => {
+    for (const file of FILES) {
+      const { status, text } = promtool("check", "rules", file);
+      expect(status, text).toBe(0);
+      expect(text).toContain(`${rulesOf(file).length} rules found`);
+    }
   });
 
   it("has a case that fires and one that does not for each alert", () => {
@@ -220,7 +250,8 @@ describe("deploy/helm/sluice-dispatch/alerts.yaml", () => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-alerts-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     // Annotations are told by the description of the rule; here only whether it fires counts.
-    const plain = parse(readFileSync(RULES, "utf8")) as { groups: { rules: Record<string, unknown>[] }[] };
+    const of = FILES.find((file) => rulesOf(file).some((rule) => rule.alert === alert))!;
+    const plain = parse(readFileSync(of, "utf8")) as { groups: { rules: Record<string, unknown>[] }[] };
     for (const { rules } of plain.groups) for (const rule of rules) delete rule["annotations"];
     writeFileSync(join(folder, "rules.yaml"), JSON.stringify(plain));
     const { labels } = rules.find((rule) => rule.alert === alert)!;

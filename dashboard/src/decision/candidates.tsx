@@ -102,25 +102,18 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                   {weightText(tried[at] ?? 0)}
                 </th>
               ))}
-              <th scope="col" class="n">
-                in flight
-              </th>
-              <th scope="col" class="n">
-                running
-              </th>
-              <th scope="col" class="n">
-                waiting
+              <th scope="col" class="n" title="sent by this process; running and waiting as the model server reports">
+                in flight / running / waiting
               </th>
               <th scope="col" class="n">
                 KV cache
               </th>
-              <th scope="col">metrics</th>
             </tr>
           </thead>
           <tbody>
             {order.map((candidate, place) => (
               <tr key={candidate.id} class={place === 0 ? "pick" : undefined}>
-                <th scope="row">
+                <th scope="row" class="whole">
                   <a href={linkTo("endpoints", candidate.id)} title={candidate.hostPort}>
                     {candidate.id}
                   </a>{" "}
@@ -141,11 +134,13 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                     {points(score)}
                   </td>
                 ))}
-                <td class="n">{count(candidate.inFlight)}</td>
-                <td class="n">{figure(candidate.running)}</td>
-                <td class="n">{figure(candidate.waiting)}</td>
-                <td class="n">{percent(candidate.kvUsage)}</td>
-                <td class={candidate.stale ? "warn" : "soft"}>{candidate.age.replace(/^metrics /, "")}</td>
+                <td class="n">
+                  {count(candidate.inFlight)} / {figure(candidate.running)} / {figure(candidate.waiting)}
+                </td>
+                <td class="n" title={candidate.age}>
+                  {percent(candidate.kvUsage)}
+                  {candidate.stale && <div class="warn">{candidate.age.replace(/^metrics /, "")}</div>}
+                </td>
               </tr>
             ))}
           </tbody>

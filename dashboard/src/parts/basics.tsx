@@ -30,6 +30,22 @@ export function Cut({ text }: { text: string }) {
   );
 }
 
+/** Characters at the end of a name that tell it from others: of a pod, the part that Kubernetes draws by chance. */
+const END = 12;
+
+const UNCUT = 28;
+
+/** A name in one line of limited length, which is cut in its middle. Browsers read it in two parts: name the link. */
+export function Ends({ text }: { text: string }) {
+  if (text.length <= UNCUT) return <>{text}</>;
+  return (
+    <span class="mid-cut" title={text}>
+      <span>{text.slice(0, -END)}</span>
+      {text.slice(-END)}
+    </span>
+  );
+}
+
 /**
  * A bar behind a number that says the same.
  * @param of 0..1; above counts as full @param isLimit a full bar is a problem, and has its colour

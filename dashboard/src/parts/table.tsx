@@ -175,6 +175,9 @@ function Head<Row>({ column, order, onOrder }: HeadProps<Row>) {
   );
 }
 
+/** `server-10` comes after `server-9`. */
+const BY_NAME = new Intl.Collator("en", { numeric: true });
+
 /** Sorts a copy; equal rows keep their order. */
 export function sortedRows<Row>(
   rows: readonly Row[],
@@ -186,6 +189,6 @@ export function sortedRows<Row>(
   const sign = order.down ? -1 : 1;
   return rows.toSorted((a, b) => {
     const [x, y] = [by(a), by(b)];
-    return sign * (typeof x === "number" && typeof y === "number" ? x - y || 0 : String(x).localeCompare(String(y)));
+    return sign * (typeof x === "number" && typeof y === "number" ? x - y || 0 : BY_NAME.compare(String(x), String(y)));
   });
 }

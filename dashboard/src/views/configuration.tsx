@@ -7,6 +7,16 @@ import { Badge, Empty, Facts, Moment, Panel, Search } from "../parts/basics.tsx"
 import { type Column, Table } from "../parts/table.tsx";
 
 const EVERY_MS = 5_000;
+/** The pages of the documentation that the process serves, below docs/. */
+const DOCS = [
+  ["this page", "operate/page"],
+  ["why a request went where", "operate/why"],
+  ["troubleshooting", "operate/troubleshooting"],
+  ["flags", "reference/flags"],
+  ["metrics", "reference/metrics"],
+  ["errors", "reference/errors"],
+  ["all", "index"],
+] as const;
 
 export function ConfigurationView() {
   const store = useStore();
@@ -50,7 +60,14 @@ export function ConfigurationView() {
                   ["command line", <code key="args">{data.args.join(" ")}</code>],
                   [
                     "documentation",
-                    <code key="docs">docs/operate/page.md, docs/reference/flags.md, docs/reference/metrics.md</code>,
+                    <span key="docs">
+                      {DOCS.map(([text, href], at) => [
+                        at > 0 && ", ",
+                        <a key={href} href={`docs/${href}.html`}>
+                          {text}
+                        </a>,
+                      ])}
+                    </span>,
                   ],
                   ["pages open", `${count(store.hello?.readers.open)} of at most ${count(store.hello?.readers.most)}`],
                   ["memory of this page's figures", bytes(store.hello?.rings.bytes)],
@@ -191,7 +208,8 @@ function Settings({ settings }: { settings: readonly SettingEntry[] }) {
   const [text, setText] = useState("");
   const [isAll, setIsAll] = useState(false);
   const shown = settings.filter(
-    ({ name, source }) => (isAll || source !== "default") && name.toLowerCase().includes(text.toLowerCase()),
+    ({ name, source, value }) =>
+      (isAll || (source !== "default" && value !== "null")) && name.toLowerCase().includes(text.toLowerCase()),
   );
   return (
     <Panel

@@ -159,13 +159,14 @@ function Funnel({ explanation }: { explanation: ExplanationJson }) {
 function WhatIf({ detail }: { detail: DecisionDetail }) {
   const [view, setView] = useState<ComponentType<WhatIfProps> | undefined>(undefined);
   const [problem, setProblem] = useState<string | undefined>(undefined);
-  if (!detail.row.full)
+  // A replay that is open stays, also when the process has dropped the record meanwhile.
+  if (!detail.row.full && view === undefined)
     return (
       <Panel title="What if" padded>
         <p class="soft">
-          This decision has no full record, so it cannot be replayed with another configuration. Start the process with
-          --full-records-every 1 and send the request again; or start it with --decision-header and send the request
-          with x-sluice-explain: 1.
+          This decision has no full record now, so it cannot be replayed with another configuration. The process keeps
+          the newest 64 full records: of one decision in 256, or in N with --full-records-every N; and of each request
+          with x-sluice-explain: 1 where it runs with --decision-header.
         </p>
       </Panel>
     );

@@ -129,6 +129,11 @@ export function DecisionsView() {
         <h1>Decisions</h1>
         <span class="soft">
           {feed !== undefined && `${counted(feed.kept.count, "decision")} kept, at most ${count(feed.kept.most)}`}
+          {feed !== undefined && feed.kept.oldestAt !== null && (
+            <>
+              , back to <Moment at={feed.kept.oldestAt} />
+            </>
+          )}
         </span>
         <div class="tools">
           <button

@@ -4,6 +4,7 @@ import { absolute, count, counted, figure, percent, perSecond, span, spanOfSecon
 import { Badge, Bar, Cut, Empty, Moment, Panel, StateStrip, Tiles, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { FigurePlot } from "../plots/figure-plot.tsx";
+import { Messages } from "./messages.tsx";
 
 const WINDOW = 900;
 const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
@@ -13,6 +14,11 @@ const CAPACITY_TONES: Readonly<Record<CapacityFeed["state"], Tone>> = {
   unreadable: "bad",
   unknown: "plain",
 };
+
+/** Any other state holds messages back. */
+const QUEUE_TONES: Readonly<Partial<Record<string, Tone>>> = {
+  ...{ flowing: "good", claiming: "good", empty: "good", stopped: "plain", failing: "bad", unavailable: "bad" },
+} as const;
 
 /** The queues, capacities and worker pools of the Async Processor. */
 export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store: Store }) {
@@ -46,19 +52,30 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
           },
         ]}
       />
-      <Panel title="Queues of messages">
+      <Panel title="Queues of messages" note={queues.brokerProblem === null ? undefined : "the last known counts"}>
+        {queues.brokerProblem !== null && (
+          <p class="inside bad" role="alert">
+            Messages cannot be claimed, or results cannot be written: {queues.brokerProblem}
+          </p>
+        )}
         <Table
           label="Queues of messages"
           columns={queueColumns(store.now())}
           rows={queues.queues}
           keyOf={({ queue }) => queue}
+          rowClass={() => (queues.brokerProblem === null ? undefined : "old")}
           empty={<Empty what="No queue is configured" />}
         />
       </Panel>
       <Capacities queues={queues} store={store} />
+      {queues.noMessages !== null ? (
+        <p class="note">{queues.noMessages}</p>
+      ) : (
+        queues.queues.length > 0 && <Messages queues={queues.queues.map(({ queue }) => queue)} now={store.now()} />
+      )}
       <p class="note">
         <code>sluice batch</code> shows the progress of a batch where it runs. <code>sluice queue</code> inspects and
-        repairs queues, and <code>sluice queue cancel ID</code> cancels a message.
+        repairs queues.
       </p>
     </>
   );
@@ -142,7 +159,7 @@ function queueColumns(now: number): readonly Column<QueueFeed>[] {
     {
       name: "state",
       cell: ({ state, because }) => (
-        <Badge tone={state === "claiming" || state === "idle" ? "good" : "warn"} title={because}>
+        <Badge tone={QUEUE_TONES[state] ?? "warn"} title={because}>
           {state}
         </Badge>
       ),

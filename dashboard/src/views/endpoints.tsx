@@ -3,7 +3,7 @@ import { useAsked } from "../feed/ask.ts";
 import type { EndpointRow } from "../feed/endpoint-loads.ts";
 import { useStore, useTopics } from "../feed/use-store.ts";
 import { absolute, count, counted, figure, percent, span } from "../format.ts";
-import { Badge, Bar, Empty, Panel, Search, Segments, type Tone } from "../parts/basics.tsx";
+import { Badge, Bar, Empty, Ends, Panel, Search, Segments, type Tone } from "../parts/basics.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { Spark } from "../plots/spark.tsx";
 import { linkTo, setQuery, usePlace } from "../router.ts";
@@ -20,21 +20,35 @@ export function modelsText(models: EndpointRow["models"]): string {
   return `${first}${second === undefined ? "" : `, ${second}`}${more > 0 ? ` and ${count(more)} more` : ""}`;
 }
 
+function Models({ models, adapters }: Pick<EndpointRow, "models" | "adapters">) {
+  return (
+    <span class="cut" title={models?.names.join("\n") ?? "It gets requests for every model."}>
+      {modelsText(models)}
+      {adapters.running.length > 0 && <span class="soft"> + {counted(adapters.running.length, "adapter")}</span>}
+    </span>
+  );
+}
+
 const KNOWN = (value: number | null): number => value ?? Number.NEGATIVE_INFINITY;
 
 function columnsAt(now: number): readonly Column<EndpointRow>[] {
   return [
     {
       ...{ name: "endpoint", isHead: true, sort: ({ id }) => id },
-      cell: ({ id, hostPort }) => (
-        <a href={linkTo("endpoints", id)} title={hostPort}>
-          {id}
-        </a>
+      cell: ({ id, hostPort, models, adapters }) => (
+        <>
+          <a href={linkTo("endpoints", id)} aria-label={id} title={`${id} at ${hostPort}`}>
+            <Ends text={id} />
+          </a>
+          <div class="soft narrower">
+            <Models models={models} adapters={adapters} />
+          </div>
+        </>
       ),
     },
     {
       ...{ name: "state", sort: ({ state }) => state },
-      cell: ({ state, since, cause }) => (
+      cell: ({ state, since, cause, ageMs, fresh }) => (
         <>
           <Badge tone={STATE_TONES[state]} title={cause}>
             {state}
@@ -43,12 +57,19 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
             {span(now - since)}
           </span>
           {state !== "up" && (
-            <>
+            <span class="roomy">
               {" "}
-              <span class="cut cause not-narrow" title={cause}>
+              <span class="cut cause" title={cause}>
                 {cause}
               </span>
-            </>
+            </span>
+          )}
+          {(state !== "up" || fresh !== 1) && (
+            <div class="warn narrower">
+              <span class="cut" title={cause}>
+                {state !== "up" ? cause : ageMs === null ? "never scraped" : `metrics ${span(ageMs)} old`}
+              </span>
+            </div>
           )}
         </>
       ),
@@ -132,16 +153,16 @@ function columnsAt(now: number): readonly Column<EndpointRow>[] {
       title: "failed attempts since the start",
     },
     {
-      ...{ name: "models", sort: ({ models }) => modelsText(models) },
-      cell: ({ models, adapters }) => (
-        <span class="cut" title={models?.names.join("\n") ?? "It gets requests for every model."}>
-          {modelsText(models)}
-          {adapters.running.length > 0 && <span class="soft"> + {counted(adapters.running.length, "adapter")}</span>}
-        </span>
-      ),
+      ...{ name: "models", className: "roomy", sort: ({ models }) => modelsText(models) },
+      cell: ({ models, adapters }) => <Models models={models} adapters={adapters} />,
     },
     {
-      ...{ name: "metrics age", numeric: true, sort: ({ ageMs }) => ageMs ?? Number.POSITIVE_INFINITY },
+      ...{
+        name: "metrics age",
+        numeric: true,
+        className: "roomy",
+        sort: ({ ageMs }) => ageMs ?? Number.POSITIVE_INFINITY,
+      },
       cell: ({ ageMs, fresh }) => (
         <span class={fresh === 1 ? undefined : "warn"}>{ageMs === null ? "never" : span(ageMs)}</span>
       ),

@@ -138,13 +138,21 @@ function dispatchTiles({ series, hello }: Store): TileProps[] {
   const isBatches = hello?.kind === "batch-server";
   const most = series.latest("budget.N");
   const gate = series.latest("gate");
+  const isAway = series.latest("broker") === 0;
   const minuteOf = (name: FigureName): number =>
     (series.values(name)?.slice(-60) ?? []).reduce<number>((sum, value) => sum + (value ?? 0), 0) / 60;
   return [
     {
       name: "Backlog",
-      value: count(series.latest("backlog")),
-      also: isBatches ? "lines of open batches" : "messages in all queues",
+      value: isAway ? "broker away" : count(series.latest("backlog")),
+      tone: isAway ? "bad" : "plain",
+      also: isAway ? (
+        <a href={linkTo("queues")}>why</a>
+      ) : isBatches ? (
+        "lines of open batches"
+      ) : (
+        "messages in all queues"
+      ),
     },
     {
       ...{ name: "In flight", value: count(series.latest("inFlight")) },

@@ -25,7 +25,7 @@ const result = (body: string, statusCode = 200): ResultMessage => ({
 describe("the files of answers", () => {
   it("have each line once, and count what they hold, also after a restart", async () => {
     const files = await open();
-    files.append([
+    await files.append([
       {
         line: 1,
         customId: "a",
@@ -37,7 +37,7 @@ describe("the files of answers", () => {
       { line: 3, customId: "c", outcome: errorResult("x", "DEADLINE_EXCEEDED", "late") },
       { line: 1, customId: "a", outcome: result("{}") },
     ]);
-    files.append([
+    await files.append([
       { line: 2, customId: "b", outcome: result("{}") },
       { line: 4, customId: "d", outcome: "cancelled" },
     ]);
@@ -71,7 +71,7 @@ describe("the files of answers", () => {
 
   it("lose a line that was torn, whose result is still in the queue", async () => {
     const files = await open();
-    files.append([{ line: 1, customId: "a", outcome: result("{}") }]);
+    await files.append([{ line: 1, customId: "a", outcome: result("{}") }]);
     files.close();
     appendFileSync(paths.outputs, `{"id":"${requestId(ID, 2)}","custom_id":"b","resp`);
     const again = await open();

@@ -1,4 +1,13 @@
-import { answerBody, answerLine, BatchOutput, errorLine, succeeded, type WrittenLine } from "../batch/batch-output.ts";
+import { rmSync } from "node:fs";
+import {
+  answerBody,
+  answerLine,
+  BatchOutput,
+  errorLine,
+  readWrittenLine,
+  succeeded,
+  type WrittenLine,
+} from "../batch/batch-output.ts";
 import type { ErrorCode, ResultMessage } from "../brokers/messages/message.ts";
 import { type AnswerUsage, usageOf } from "./answer-usage.ts";
 import { DoneLines } from "./done-lines.ts";
@@ -41,36 +50,56 @@ export interface LineAnswer {
   readonly outcome: ResultMessage | keyof typeof UNANSWERED;
 }
 
+/** The answers of a batch outside this machine, which a process that takes the batch over goes on from. */
+export interface AnswerJournal {
+  /** The answer lines of all processes so far, some of them perhaps twice; each text is any number of whole lines. */
+  read(signal: AbortSignal): AsyncIterable<string>;
+  /** Keeps answer lines. When this resolves, the end of this machine does not lose them. */
+  append(lines: readonly string[]): Promise<void>;
+}
+
 /**
- * The two files of a batch: answers that report success, and errors. An answer is on the disk when `append` returns, and each line
- * has one answer in one of the files. The files are all that is known of the lines that have ended: a start reads them again.
+ * The two files of a batch: answers that report success, and errors. An answer is on the disk when `append` resolves, and each line
+ * has one answer in one of the files. The files are all that is known of the lines that have ended: a start reads them again. With
+ * a journal, that one is all that is known: an answer is there first, and a start makes the files anew.
  */
 export class AnswerFiles {
   readonly #batchId: string;
   readonly #outputs: BatchOutput;
   readonly #errors: BatchOutput;
   readonly #done: DoneLines;
+  readonly #journal: AnswerJournal | undefined;
   #counts: BatchCounts = NO_COUNTS;
 
-  private constructor(batchId: string, outputs: BatchOutput, errors: BatchOutput, lines: number) {
+  private constructor(
+    batchId: string,
+    outputs: BatchOutput,
+    errors: BatchOutput,
+    lines: number,
+    journal: AnswerJournal | undefined,
+  ) {
     this.#batchId = batchId;
     this.#outputs = outputs;
     this.#errors = errors;
     this.#done = new DoneLines(lines);
+    this.#journal = journal;
   }
 
   /**
    * Opens the files, or creates them, and reads what is in them.
    * @param paths of the answers, and of the errors
    * @param lines of the input, blank ones included
-   * @throws SluiceError BATCH_OUTPUT
+   * @param journal with the signal that ends the work; undefined = the files are all there is
+   * @throws SluiceError BATCH_OUTPUT, or of the journal
    */
   static async open(
     batchId: string,
     paths: { readonly outputs: string; readonly errors: string },
     lines: number,
     breathe: () => Promise<void>,
+    journal?: { readonly of: AnswerJournal; readonly signal: AbortSignal },
   ): Promise<AnswerFiles> {
+    if (journal !== undefined) for (const path of [paths.outputs, paths.errors]) rmSync(path, { force: true });
     const outputs = new BatchOutput(paths.outputs);
     let errors: BatchOutput;
     try {
@@ -79,10 +108,15 @@ export class AnswerFiles {
       outputs.close();
       throw error;
     }
-    const files = new AnswerFiles(batchId, outputs, errors, lines);
+    const files = new AnswerFiles(batchId, outputs, errors, lines, journal?.of);
     try {
       for (const file of [outputs, errors]) await file.scan((line) => files.#read(line), breathe);
       outputs.syncFolder();
+      if (journal !== undefined)
+        for await (const text of journal.of.read(journal.signal)) {
+          files.#replay(text);
+          await breathe();
+        }
     } catch (error) {
       files.close();
       throw error;
@@ -99,8 +133,11 @@ export class AnswerFiles {
     return this.#done.has(line);
   }
 
-  /** Writes answers of lines that have none yet; an answer of another line is left out. @throws SluiceError BATCH_OUTPUT */
-  append(answers: readonly LineAnswer[]): void {
+  /**
+   * Writes answers of lines that have none yet; an answer of another line is left out. One call at a time.
+   * @throws SluiceError BATCH_OUTPUT, or of the journal
+   */
+  async append(answers: readonly LineAnswer[]): Promise<void> {
     const [outputs, errors]: [string[], string[]] = [[], []];
     const added: { line: number; good: boolean; left: boolean; usage: AnswerUsage | undefined }[] = [];
     const now = new Set<number>();
@@ -120,6 +157,8 @@ export class AnswerFiles {
       }
       added.push({ line, good, left: left !== undefined, usage });
     }
+    if (added.length === 0) return;
+    await this.#journal?.append([...outputs, ...errors]);
     this.#outputs.append(outputs);
     // When this fails, lines of the first file are written and not counted: the batch begins anew from its files.
     this.#errors.append(errors);
@@ -129,6 +168,20 @@ export class AnswerFiles {
   close(): void {
     this.#outputs.close();
     this.#errors.close();
+  }
+
+  /** Puts lines of the journal into the files; of several answers to one line, the first one. */
+  #replay(text: string): void {
+    const [outputs, errors]: [string[], string[]] = [[], []];
+    for (const each of text.split("\n")) {
+      const written = each === "" ? undefined : readWrittenLine(each);
+      const line = written && lineOfRequest(written.id, this.#batchId);
+      if (line === undefined || this.#done.has(line)) continue;
+      (written!.succeeded ? outputs : errors).push(`${each}\n`);
+      this.#read(written!);
+    }
+    this.#outputs.append(outputs);
+    this.#errors.append(errors);
   }
 
   #read({ id, succeeded, code, body }: WrittenLine): void {

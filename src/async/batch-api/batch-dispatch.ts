@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { defineMetricSource, type GateSpec, type MetricSourceDefinition } from "../../base/plugin/gate.ts";
+import { defineGate, type GateDefinition, type GateSpec } from "../../base/plugin/gate.ts";
 import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { QueueSettings } from "../brokers/settings.ts";
@@ -17,6 +17,7 @@ import { requestTransforms } from "../dispatch/transforms/transforms-file.ts";
 import { reasons } from "../dispatch/views.ts";
 import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../gates/builtin-gates.ts";
 import { GateFactory } from "../gates/factory.ts";
+import { metricGate } from "../gates/metric-gate.ts";
 import type { GateState } from "./batch-store.ts";
 import { LANES } from "./batch-table.ts";
 import { laneQueue } from "./batch-task.ts";
@@ -63,16 +64,26 @@ export interface BatchDispatchDeps {
 export interface BatchGate {
   /** The share that stays free for other requests, 0 to below 1. */
   readonly baseline: number;
-  /** The page of metrics of the gateway with its saturation; or the saturation of the gateway in this process. */
-  readonly from: { readonly url: string } | { readonly saturation: Saturation };
+  /** The page of metrics of the gateway with its saturation; or the room that the gateway in this process leaves. */
+  readonly from: { readonly url: string } | { readonly room: RoomForBatches };
 }
 
-/** The saturation of the gateway, 0..1 and above, with the time of the figure in Unix milliseconds. */
-export type Saturation = () => { readonly value: number; readonly at: number };
+/** What the gateway leaves to batches now. */
+export type RoomForBatches = () => {
+  /** The most requests of batches that may be under way; NaN = the gateway does not know. */
+  readonly requests: number;
+  /** Requests that the model servers run at once, as far as is known, >= 1: max_SYS. */
+  readonly size: number;
+  /** When that was so, Unix milliseconds. */
+  readonly at: number;
+};
 
 /** The metric with the saturation of a pool on the page of a gateway. */
 const SATURATION_METRIC = "llm_d_epp_flow_control_pool_saturation";
-const OWN_SOURCE = "gateway-saturation";
+const OWN_GATE = "gateway-room";
+/** Milliseconds for a look at the memory of the process, and the age at which a figure counts no more. */
+const LOOK = 1000;
+const OLDEST = 10_000;
 
 /** The dispatcher of the batches of one folder. */
 export class BatchDispatch {
@@ -88,8 +99,8 @@ export class BatchDispatch {
     this.#settings = settings;
     this.#clock = clock;
     const gates = new GateFactory({
-      definitions: [...VERDICT_GATES, ...METRIC_GATES],
-      sources: [...METRIC_SOURCES, ...ownSources(settings.gate)],
+      definitions: [...VERDICT_GATES, ...METRIC_GATES, ...ownGates(settings.gate)],
+      sources: METRIC_SOURCES,
       ...{ clock, random, log },
       figures: (owner) => new GateSeries(metrics, owner),
       prometheusUrl: undefined,
@@ -170,40 +181,46 @@ function queuesOf({ gateway }: BatchDispatchSettings): readonly QueueSettings[] 
 function gateSpec(gate: BatchGate | undefined): GateSpec | undefined {
   if (gate === undefined) return undefined;
   const { baseline, from } = gate;
-  // A figure of this process has no lag.
-  if ("saturation" in from)
-    return {
-      type: "metric-budget",
-      parameters: {
-        source: { type: OWN_SOURCE },
-        value: "saturation",
-        baseline,
-        metric_lag: "0s",
-        max_sample_age: "10s",
-      },
-    };
+  if ("room" in from) return { type: OWN_GATE, parameters: {} };
   return {
     type: "endpoint-scrape",
     parameters: { url: from.url, metric: SATURATION_METRIC, baseline, metric_lag: "0s", max_sample_age: "10s" },
   };
 }
 
-function ownSources(gate: BatchGate | undefined): readonly MetricSourceDefinition[] {
-  if (gate === undefined || !("saturation" in gate.from)) return [];
-  const { saturation } = gate.from;
+/** The gate of a gateway in this process, which says how many requests of batches fit: N, so that D = B + N / max_SYS. */
+function ownGates(gate: BatchGate | undefined): readonly GateDefinition[] {
+  if (gate === undefined || !("room" in gate.from)) return [];
+  const { baseline, from } = gate;
+  const { room } = from;
   return [
-    defineMetricSource({
-      type: OWN_SOURCE,
-      describe: "The saturation of the gateway in this process.",
+    defineGate({
+      type: OWN_GATE,
+      describe: "Open while the gateway in this process has room for requests of batches.",
       parameters: z.strictObject({}),
-      create: () => ({
-        async query() {
-          const { value, at } = saturation();
-          if (!Number.isFinite(value))
-            throw new SluiceError("METRIC_SOURCE", "the gateway does not know its saturation");
-          return { samples: [{ labels: {}, value }], time: at };
-        },
-      }),
+      create: (_, context) =>
+        metricGate(
+          {
+            ...{ type: OWN_GATE, pool: "", baseline, fallback: 0, limit: LOOK, close: async () => {} },
+            settings: { max_sample_age: OLDEST, metric_lag: 0, unit: "requests", max_sys: undefined, fallback: 0 },
+            async look() {
+              const { requests, size, at } = room();
+              if (!Number.isFinite(requests))
+                throw new SluiceError("METRIC_SOURCE", "the gateway does not know its room");
+              // Before its size is known, a pool has room for more than the size so far.
+              const maxSys = Math.max(size, requests / (1 - baseline));
+              const budget = baseline + requests / maxSys;
+              return {
+                budget,
+                problem: "",
+                kind: "queue-only",
+                maxSys,
+                sampleTime: Math.min(at, context.clock.wall()),
+              };
+            },
+          },
+          context,
+        ),
     }),
   ];
 }

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EngineRig, engineRigs, inputLine, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
-import { laneQueue } from "./batch-task.ts";
+import { flowHeaders, laneQueue } from "./batch-task.ts";
 
 const rig = engineRigs();
 
@@ -24,6 +24,15 @@ describe("BatchEngine", () => {
     expect(r.store.files.find("", batch.outputFileId)).toMatchObject({ purpose: "batch_output", owner: "" });
     expect(readdirSync(join(r.folder.path, "files")).sort()).toEqual([batch.inputFileId, batch.outputFileId].sort());
     await r.engine.stop();
+  });
+
+  it("names the flow of the caller to a gateway of another process, and never its objective, whose priority may be higher", () => {
+    const caller = { id: "1", name: "alice", objective: "critical", priority: 9 };
+    expect(flowHeaders({ caller })).toEqual({ "x-gateway-inference-fairness-id": "alice" });
+    expect(flowHeaders({ caller: { ...caller, fairnessId: "team" } })).toEqual({
+      "x-gateway-inference-fairness-id": "team",
+    });
+    expect(flowHeaders({ caller: { id: "", name: "" } })).toEqual({});
   });
 
   it("puts answers that report an error into the file of errors", async () => {

@@ -1,6 +1,8 @@
 import { delay, type Timer } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { isOpen } from "./batch-status.ts";
 import { BatchTask, type TaskParts } from "./batch-task.ts";
+import { type HeldBatch, LeaseLost } from "./batches.ts";
 import type { EngineOptions } from "./engine-options.ts";
 
 /** Milliseconds between two looks at the batches, and between two at what is to be removed. */
@@ -8,16 +10,22 @@ const LOOK = 500;
 const TIDY = 60_000;
 /** Milliseconds until a batch goes on after a problem, such as a full disk. */
 const AGAIN = 5000;
+/** Milliseconds of the longest timer that stands for a lease without an end. */
+const LONGEST_WAIT = 60_000;
 
 /** A batch that is worked on. */
 interface Running {
   readonly task: BatchTask;
+  readonly epoch: number;
+  /** Ends the work when another process has the batch. */
+  readonly lost: AbortController;
   readonly ended: Promise<void>;
 }
 
 /**
- * Works on all open batches: validates one at a time, and runs the others side by side. All that it knows is in the folder, so a
- * process that ends at any point leaves batches that the next one goes on with.
+ * Works on all open batches that this process holds: validates one at a time, and runs the others side by side. All that it knows is
+ * in the store, so a process that ends at any point leaves batches that the next one goes on with. Without an answer of the store
+ * within the lease, others may work on the batches: then no further line leaves the queue until the store says whose they are.
  */
 export class BatchEngine {
   readonly #options: EngineOptions;
@@ -27,23 +35,37 @@ export class BatchEngine {
   readonly #unchecked: { readonly owner: string; begin(): void }[] = [];
   #checking = false;
   #lastOwner = "";
+  #takesMore = true;
   #looking: Timer | undefined;
+  /** The look under way; `again` = another one is wanted after it. */
+  #look: { again: boolean; readonly ended: Promise<void> } | undefined;
+  /** Monotonic milliseconds at which the last look began that the store answered. */
+  #heldAt: number;
   #tidying: Timer | undefined;
 
   constructor(options: EngineOptions) {
     this.#options = options;
+    this.#heldAt = options.clock.now();
+  }
+
+  /** Batches that this process holds. */
+  get held(): number {
+    return this.#running.size;
   }
 
   start(): void {
-    this.#look();
-    this.#tidy();
+    this.#lookNow();
+    void this.#tidy();
   }
 
   /** Looks for batches that are new or cancelled. */
   wake(): void {
-    if (this.#stopping.signal.aborted) return;
-    this.#looking?.cancel();
-    this.#look();
+    if (!this.#stopping.signal.aborted) this.#lookNow();
+  }
+
+  /** Takes no further batch: the process is about to end. */
+  drain(): void {
+    this.#takesMore = false;
   }
 
   /** Ends the work on all batches; a later process goes on. Never rejects. */
@@ -51,52 +73,115 @@ export class BatchEngine {
     this.#stopping.abort();
     this.#looking?.cancel();
     this.#tidying?.cancel();
+    await this.#look?.ended;
     for (const { begin } of this.#unchecked.splice(0)) begin();
     await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+    await this.#options.store
+      .release()
+      .catch((error) =>
+        this.#options.log.warn(
+          { error: messageOf(error) },
+          "the batches wait for the end of the lease of this process",
+        ),
+      );
   }
 
-  #look(): void {
-    const { store, clock, log } = this.#options;
-    this.#looking = clock.after(LOOK, () => this.#look(), true);
+  #lookNow(): void {
+    if (this.#look !== undefined) {
+      this.#look.again = true;
+      return;
+    }
+    const look = { again: false, ended: this.#lookOnce().finally(() => this.#lookedOnce(look.again)) };
+    this.#look = look;
+  }
+
+  #lookedOnce(again: boolean): void {
+    this.#look = undefined;
+    if (this.#stopping.signal.aborted) return;
+    this.#looking?.cancel();
+    if (again) this.#lookNow();
+    else this.#looking = this.#options.clock.after(LOOK, () => this.#lookNow(), true);
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { store, queue, clock, log } = this.#options;
+    const began = clock.now();
+    // The store may answer late, or never.
+    const left = Math.max(0, Math.min(this.#heldAt + store.lease - began, LONGEST_WAIT));
+    const doubt = clock.after(left, () => this.#doubt(), true);
     try {
-      for (const { id, owner, status } of store.batches.open()) {
-        const running = this.#running.get(id);
-        if (running === undefined) this.#begin(id, owner);
-        else if (status === "cancelling") running.task.cancel();
-      }
+      const held = await store.look(this.#takesMore);
+      if (this.#stopping.signal.aborted) return;
+      this.#heldAt = began;
+      await this.#follow(held);
+      queue.hold(false);
     } catch (error) {
       log.error({ error: messageOf(error) }, "the batches cannot be read now");
+      this.#doubt();
+    } finally {
+      doubt.cancel();
     }
   }
 
-  #begin(id: string, owner: string): void {
-    const parts: TaskParts = {
-      ...this.#options,
-      checkTurn: () => this.#checkTurn(owner),
-      signal: this.#stopping.signal,
-    };
-    const task = new BatchTask(id, parts);
-    this.#running.set(id, { task, ended: this.#work(id, task) });
+  /** Holds the lines back where the lease has run out. */
+  #doubt(): void {
+    const { store, queue, clock } = this.#options;
+    if (clock.now() - this.#heldAt >= store.lease) queue.hold(true);
   }
 
-  /** Works on a batch until it has ended, or the engine stops. */
-  async #work(id: string, task: BatchTask): Promise<void> {
+  async #follow(held: readonly HeldBatch[]): Promise<void> {
+    const epochs = new Map(held.map(({ id, epoch }) => [id, epoch]));
+    for (const [id, { epoch, lost }] of this.#running) {
+      const now = epochs.get(id);
+      if (now === epoch) continue;
+      // A batch whose last status is written is not held any more, either.
+      const batch = now === undefined ? await this.#options.store.any(id) : undefined;
+      if (now !== undefined || (batch !== undefined && isOpen(batch.status))) lost.abort(new LeaseLost(id));
+    }
+    for (const batch of held) {
+      const running = this.#running.get(batch.id);
+      // A batch that was lost and is held again begins once its former work has ended.
+      if (running === undefined) this.#begin(batch);
+      else if (batch.status === "cancelling") running.task.cancel();
+    }
+  }
+
+  #begin(batch: HeldBatch): void {
+    const lost = new AbortController();
+    const parts: TaskParts = {
+      ...this.#options,
+      checkTurn: () => this.#checkTurn(batch.owner),
+      signal: AbortSignal.any([this.#stopping.signal, lost.signal]),
+    };
+    const task = new BatchTask(batch, parts);
+    this.#running.set(batch.id, { task, epoch: batch.epoch, lost, ended: this.#work(batch.id, task, lost.signal) });
+  }
+
+  /** Works on a batch until it has ended or is lost, or the engine stops. */
+  async #work(id: string, task: BatchTask, lost: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
-    const { signal } = this.#stopping;
+    const signal = AbortSignal.any([this.#stopping.signal, lost]);
     for (;;)
       try {
         await task.run();
         break;
       } catch (error) {
+        if (lost.aborted || error instanceof LeaseLost) {
+          log.warn({ batch: id }, "another process works on a batch now, so this one stops");
+          await task
+            .leave()
+            .catch((cause) => log.warn({ batch: id, error: messageOf(cause) }, "files of a batch stay here"));
+          break;
+        }
         if (signal.aborted) break;
         const problem = messageOf(error);
         log.error(
           { batch: id, code: error instanceof SluiceError ? error.code : "", error: problem },
           "a batch cannot go on now; Sluice tries again",
         );
-        task.tell(problem);
+        await task.tell(problem);
         await delay(clock, AGAIN, signal).catch(() => {});
-        if (signal.aborted) break;
+        if (this.#stopping.signal.aborted) break;
       }
     this.#running.delete(id);
   }
@@ -122,15 +207,13 @@ export class BatchEngine {
   }
 
   /** Removes files whose time is over, and batches that ended long ago. */
-  #tidy(): void {
+  async #tidy(): Promise<void> {
     const { store, clock, log, limits } = this.#options;
-    this.#tidying = clock.after(TIDY, () => this.#tidy(), true);
     try {
-      const now = clock.wall() / 1000;
-      while (store.files.expire(now) > 0);
-      while (store.batches.forget(now - limits.keep) > 0);
+      await store.tidy(clock.wall() / 1000, limits.keep);
     } catch (error) {
       log.error({ error: messageOf(error) }, "old files of batches cannot be removed now");
     }
+    if (!this.#stopping.signal.aborted) this.#tidying = clock.after(TIDY, () => void this.#tidy(), true);
   }
 }

@@ -43,4 +43,8 @@ export interface BatchQueue {
    * @returns for each id whether it was taken out
    */
   withdraw(ids: readonly string[]): Promise<readonly boolean[]>;
+  /** Forgets all requests and results of a result queue; what dispatchers have of it gets no result. */
+  drop(resultQueueName: string): void;
+  /** Whether dispatchers get no further request, of any batch. */
+  hold(isHeld: boolean): void;
 }

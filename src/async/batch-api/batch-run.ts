@@ -36,10 +36,12 @@ export interface BatchRunOptions {
   /** Most requests queued or running at a time, >= 1. */
   readonly window: number;
   readonly clock: Clock;
-  /** Notes on the disk that lines up to this one may soon be in the queue. */
-  advance(line: number): void;
+  /** Notes that lines up to this one may soon be in the queue. */
+  advance(line: number): Promise<void>;
   /** Called after each change. */
   onProgress(underWay: number): void;
+  /** Receives what holds the batch up. */
+  onProblem(problem: string): void;
 }
 
 /**
@@ -62,7 +64,7 @@ export class BatchRun {
   constructor(options: BatchRunOptions) {
     this.#options = options;
     this.#inbox = options.queue.inbox(options.resultQueueName);
-    this.#patience = new Patience(options.clock);
+    this.#patience = new Patience(options.clock, options.onProblem);
     this.#noted = options.batch.submitted;
     this.#cancelled = options.batch.status === "cancelling";
   }
@@ -78,10 +80,10 @@ export class BatchRun {
    * @throws the signal's reason; SluiceError for a problem that waiting does not solve
    */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { answers, clock } = this.#options;
     const before = this.#noted;
     const missing = await this.#recover(signal);
-    const lines = this.#lines((line) => line > before || missing.has(line));
+    const lines = this.#lines((line) => (line > before && !answers.isDone(line)) || missing.has(line));
     try {
       let pause = SHORTEST_PAUSE;
       let more = true;
@@ -175,7 +177,7 @@ export class BatchRun {
     const last = some.at(-1)!.line;
     if (last > this.#noted) {
       this.#noted = last + AHEAD;
-      this.#options.advance(this.#noted);
+      await this.#patience.until(signal, () => this.#options.advance(this.#noted));
     }
     for (const { line, customId } of some) this.#underWay.set(line, customId);
     while (some.length > 0 && !(await this.#submit(some, signal))) {
@@ -218,7 +220,10 @@ export class BatchRun {
         queue.withdraw(some.map((line) => requestId(batch.id, line))),
       );
       const left = some.filter((_, index) => gone[index] === true);
-      answers.append(left.map((line) => ({ line, customId: this.#underWay.get(line)!, outcome: "cancelled" })));
+      const cancelled = left.map(
+        (line) => ({ line, customId: this.#underWay.get(line)!, outcome: "cancelled" }) as const,
+      );
+      await this.#patience.until(signal, () => answers.append(cancelled));
       for (const line of left) this.#underWay.delete(line);
       await this.#breathe();
     }
@@ -226,9 +231,30 @@ export class BatchRun {
 
   /** Takes the results that are in the result queue. @returns their number */
   async #collect(signal: AbortSignal): Promise<number> {
-    const { answers, batch } = this.#options;
     const read = await this.#patience.until(signal, () => this.#inbox.read(TAKEN));
     if (read.length === 0) return 0;
+    await this.#take(read, (work) => this.#patience.until(signal, work));
+    return read.length;
+  }
+
+  /**
+   * Keeps what came since the last look, before another process takes the batch over. One attempt: what is not kept is sent again.
+   * @throws SluiceError
+   */
+  async keepLast(): Promise<void> {
+    for (;;) {
+      const read = await this.#inbox.read(TAKEN);
+      if (read.length === 0) return;
+      await this.#take(read, (work) => work());
+    }
+  }
+
+  /** Takes results out of the result queue, once their answers are kept. */
+  async #take(
+    read: Awaited<ReturnType<LineInbox["read"]>>,
+    attempt: (work: () => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const { answers, batch } = this.#options;
     const found: LineAnswer[] = [];
     for (const each of read) {
       const result = typeof each === "string" ? readResult(each) : each;
@@ -237,10 +263,9 @@ export class BatchRun {
       // A line without an entry has its answer: each line that may be in the queue has one.
       if (line !== undefined && customId !== undefined) found.push({ line, customId, outcome: result! });
     }
-    answers.append(found);
+    await attempt(() => answers.append(found));
     for (const { line } of found) this.#underWay.delete(line);
-    await this.#patience.until(signal, () => this.#inbox.remove());
-    return read.length;
+    await attempt(() => this.#inbox.remove());
   }
 
   /** Gives an error to the lines that were never executed. */
@@ -252,7 +277,7 @@ export class BatchRun {
       for (const { line, customId } of this.#lines((line) => !answers.isDone(line))) {
         some.push({ line, customId, outcome });
         if (some.length < TAKEN) continue;
-        answers.append(some);
+        await this.#patience.until(signal, () => answers.append(some));
         some = [];
         await this.#breathe();
         signal.throwIfAborted();
@@ -261,7 +286,7 @@ export class BatchRun {
       // Without its input, the batch ends with what it has.
       if (!(error instanceof SluiceError) || error.code !== "BATCH_INPUT") throw error;
     }
-    answers.append(some);
+    await this.#patience.until(signal, () => answers.append(some));
     this.#options.onProgress(0);
   }
 

@@ -6,7 +6,9 @@ import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
 import { BatchStore } from "./batch-store.ts";
+import type { Batches } from "./batches.ts";
 import { BatchFolder } from "./folder.ts";
+import { FolderBatches } from "./folder-batches.ts";
 import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
 import { S3Contents } from "./s3-contents.ts";
@@ -31,7 +33,7 @@ export interface BatchServiceOptions extends BatchDispatchSettings {
 
 /** All work on the batches of a folder: the engine, and the dispatcher of its queue. */
 export class BatchService {
-  readonly #store: BatchStore;
+  readonly #store: Batches;
   readonly #engine: BatchEngine;
   readonly #dispatch: BatchDispatch;
   readonly #webhook: Webhook | undefined;
@@ -39,6 +41,7 @@ export class BatchService {
   readonly #clock: Clock;
   readonly #log: Logger;
   #noting: Timer | undefined;
+  #isEnding = false;
 
   /**
    * @param objects the bucket for files; undefined = they stay in the folder
@@ -50,12 +53,13 @@ export class BatchService {
     this.#log = log;
     const folder = new BatchFolder(options.folder);
     const contents = objects && new S3Contents(folder, objects, (id) => this.#mover?.free(id));
-    this.#store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
+    const store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
+    this.#store = new FolderBatches(store);
     if (objects !== undefined) {
-      const isInput = (id: string): boolean => this.#store.files.isInput(id);
-      this.#mover = new S3Mover({ folder, files: this.#store.bucketFiles(), objects, isInput, clock, log });
+      const isInput = (id: string): boolean => store.files.isInput(id);
+      this.#mover = new S3Mover({ folder, files: store.bucketFiles(), objects, isInput, clock, log });
     }
-    this.#store.sweep();
+    store.sweep();
     const queue = new LineQueue(clock);
     this.#dispatch = new BatchDispatch(queue, options, deps);
     const { limits, window, namesBatches, webhook } = options;
@@ -78,7 +82,7 @@ export class BatchService {
     this.#engine.start();
     this.#webhook?.start();
     this.#mover?.start();
-    this.#note();
+    void this.#note();
   }
 
   /** Batches are new or cancelled. */
@@ -89,6 +93,8 @@ export class BatchService {
   /** @param drainTimeout milliseconds for requests under way */
   async stop(drainTimeout: number): Promise<void> {
     this.#noting?.cancel();
+    this.#isEnding = true;
+    this.#engine.drain();
     await this.#dispatch.stop(drainTimeout);
     await this.#engine.stop();
     await this.#webhook?.stop();
@@ -96,12 +102,12 @@ export class BatchService {
     this.#store.close();
   }
 
-  #note(): void {
-    this.#noting = this.#clock.after(NOTE, () => this.#note(), true);
+  async #note(): Promise<void> {
     try {
-      this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
+      await this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
     }
+    if (!this.#isEnding) this.#noting = this.#clock.after(NOTE, () => void this.#note(), true);
   }
 }

@@ -19,6 +19,9 @@ export interface StatusChange {
   readonly counts?: BatchCounts;
   readonly hasOutput?: boolean;
   readonly hasErrors?: boolean;
+  /** Ids of the files with answers and errors, where they are not those of the batch so far. */
+  readonly outputFileId?: string;
+  readonly errorFileId?: string;
 }
 
 /** The batches of all callers. A caller sees its own alone. */

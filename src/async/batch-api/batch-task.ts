@@ -5,20 +5,22 @@ import { AnswerFiles } from "./answer-files.ts";
 import { BatchRun } from "./batch-run.ts";
 import { type BatchStatus, isOpen } from "./batch-status.ts";
 import type { StatusChange } from "./batch-table.ts";
+import { type BatchEnd, type Held, LeaseLost } from "./batches.ts";
 import type { EngineOptions } from "./engine-options.ts";
 import { checkInput, type InputCheck } from "./input-check.ts";
-import type { BatchCounts, StoredBatch } from "./records.ts";
+import type { BatchCounts, BatchPace, StoredBatch } from "./records.ts";
 
 /** The header with the id of the batch of a request. */
 export const BATCH_HEADER = "x-sluice-batch";
 
 /** Milliseconds between two notes of the progress. */
 const NOTE = 500;
+const NO_PACE: BatchPace = { underWay: 0, rate: 0, problem: "" };
 
 export interface TaskParts extends EngineOptions {
   /** Resolves when an input may be checked, with a function that ends the turn. */
   checkTurn(): Promise<() => void>;
-  /** Aborted when the process ends. */
+  /** Aborted when the process ends, and with LeaseLost when another process has the batch. */
   readonly signal: AbortSignal;
 }
 
@@ -27,18 +29,24 @@ export function laneQueue(lane: number): string {
   return `batch-lane-${lane}`;
 }
 
-/** The headers by which a gateway of another process treats the requests as the caller's, where it lets this process choose. */
-function flowHeaders({ caller }: StoredBatch): Record<string, string> {
-  const { name, fairnessId = name, objective } = caller;
-  return {
-    ...(fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId }),
-    ...(objective === undefined ? {} : { [HEADER.objectiveAlias]: objective }),
-  };
+/** The name of the result queue of a batch. */
+function resultsOf(id: string): string {
+  return `batch-results-${id}`;
+}
+
+/**
+ * The headers by which a gateway of another process treats the requests as the caller's, where it lets this process choose. They do not name
+ * the caller's objective: its priority could be above that of this process's key, which is the priority of batches.
+ */
+export function flowHeaders({
+  caller: { name, fairnessId = name },
+}: Pick<StoredBatch, "caller">): Record<string, string> {
+  return fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId };
 }
 
 /** Takes one batch from its present status to its end, each step by the status that the database has. */
 export class BatchTask {
-  readonly #id: string;
+  readonly #held: Held;
   readonly #parts: TaskParts;
   readonly #rate = new LineRate();
   #run: BatchRun | undefined;
@@ -46,9 +54,10 @@ export class BatchTask {
   /** Of all answers, once they are there; undefined = not known to this process. */
   #counts: BatchCounts | undefined;
   #notedAt = Number.NEGATIVE_INFINITY;
+  #noting: Promise<void> | undefined;
 
-  constructor(id: string, parts: TaskParts) {
-    this.#id = id;
+  constructor(held: Held, parts: TaskParts) {
+    this.#held = held;
     this.#parts = parts;
   }
 
@@ -59,34 +68,38 @@ export class BatchTask {
   }
 
   /** Shows what holds the batch up. */
-  tell(problem: string): void {
-    const batch = this.#parts.store.batches.any(this.#id);
-    if (batch === undefined) return;
+  async tell(problem: string): Promise<void> {
+    const { store } = this.#parts;
     try {
-      this.#parts.store.batches.note(this.#id, batch, { underWay: batch.underWay, rate: 0, problem });
+      const batch = await store.any(this.#held.id);
+      if (batch !== undefined) await store.note(this.#held, batch, { underWay: batch.underWay, rate: 0, problem });
     } catch {
-      // The database may be what holds it up.
+      // The store may be what holds it up.
     }
+  }
+
+  /** Removes what the batch left on this machine. */
+  async leave(): Promise<void> {
+    const { store, queue } = this.#parts;
+    queue.drop(resultsOf(this.#held.id));
+    const batch = await store.any(this.#held.id).catch(() => undefined);
+    if (batch !== undefined) await store.leave(batch);
   }
 
   /** Ends when the batch has. @throws the reason of the signal, or SluiceError: the same call goes on from there */
   async run(): Promise<void> {
     for (;;) {
       this.#parts.signal.throwIfAborted();
-      const batch = this.#parts.store.batches.any(this.#id);
+      const batch = await this.#parts.store.any(this.#held.id);
       if (batch === undefined) return;
-      if (!isOpen(batch.status)) {
-        const { files, contents } = this.#parts.store;
-        if (!files.isInput(batch.inputFileId)) contents.free(batch.inputFileId);
-        return;
-      }
+      if (!isOpen(batch.status)) return this.#parts.store.leave(batch);
       switch (batch.status) {
         case "validating":
           await this.#validate(batch);
           break;
         case "in_progress":
           this.#counts = await this.#answer(batch);
-          if (!this.#cancelled) this.#move("finalizing");
+          if (!this.#cancelled) await this.#move("finalizing");
           break;
         case "cancelling":
           await this.#finish(batch, "cancelled");
@@ -106,10 +119,10 @@ export class BatchTask {
       signal.throwIfAborted();
       if (this.#cancelled) return;
       check = await checkInput({
-        path: await store.contents.local(batch.inputFileId, signal),
+        path: await store.input(batch, signal),
         ...{ endpoint: batch.endpoint, lines: limits.lines },
         models: batch.caller.models && new Set(batch.caller.models),
-        spill: store.folder.upload(`${batch.id}.ids`),
+        spill: store.spool.upload(`${batch.id}.ids`),
         seeds: [randomBytes(4).readUInt32LE(), randomBytes(4).readUInt32LE()],
         breathe: async () => {
           await this.#breathe();
@@ -123,27 +136,34 @@ export class BatchTask {
       endTurn();
     }
     const { lines, problems } = check;
-    if (problems.length > 0) this.#move("failed", { problems, total: lines });
-    else this.#move("in_progress", { total: lines });
+    if (problems.length > 0) await this.#move("failed", { problems, total: lines });
+    else await this.#move("in_progress", { total: lines });
   }
 
   /** Gets the answers, as far as the batch is not cancelled. @returns what is in the files then */
   async #answer(batch: StoredBatch): Promise<BatchCounts> {
     const { store, queue, clock, signal, window, namesBatches } = this.#parts;
     const answers = await this.#answers(batch);
-    const resultQueueName = `batch-results-${batch.id}`;
+    const resultQueueName = resultsOf(batch.id);
     const producer = await queue.producer(laneQueue(batch.lane), resultQueueName);
+    let run: BatchRun | undefined;
     try {
-      this.#run = new BatchRun({
+      run = this.#run = new BatchRun({
         ...{ batch, queue, producer, resultQueueName, answers, window, clock },
-        inputPath: await store.contents.local(batch.inputFileId, signal),
+        inputPath: await store.input(batch, signal),
         headers: namesBatches ? { [BATCH_HEADER]: batch.id } : flowHeaders(batch),
-        advance: (line) => store.batches.advance(batch.id, line),
+        advance: (line) => store.advance(this.#held, line),
         onProgress: (underWay) => this.#note(answers, underWay),
+        onProblem: (problem) => void this.tell(problem),
       });
-      if (this.#cancelled) this.#run.cancel();
-      await this.#run.run(signal);
-      this.#note(answers, 0, true);
+      if (this.#cancelled) run.cancel();
+      await run.run(signal);
+      await this.#noting;
+      await store.note(this.#held, answers.counts, { ...NO_PACE, rate: this.#rateOf(answers) });
+    } catch (error) {
+      // Whoever goes on with the batch needs not send these lines again.
+      if (signal.aborted && !(signal.reason instanceof LeaseLost)) await run?.keepLast().catch(() => {});
+      throw error;
     } finally {
       this.#run = undefined;
       await producer.close();
@@ -157,23 +177,20 @@ export class BatchTask {
     if (ending === "cancelled" && batch.total > 0) this.#counts = await this.#answer(batch);
     const { store, clock, limits } = this.#parts;
     const counts = this.#counts ?? (await this.#written(batch));
-    const files = [
-      { id: batch.outputFileId, filename: `${batch.id}_output.jsonl` },
-      { id: batch.errorFileId, filename: `${batch.id}_error.jsonl` },
-    ].map((file) => ({ ...file, bytes: store.folder.size(file.id) }));
-    const [output, errors] = files;
-    const change = { counts, hasOutput: output!.bytes > 0, hasErrors: errors!.bytes > 0 };
+    const { output, errors } = await store.publish(batch);
     const to: BatchStatus = ending === "cancelled" || counts.unanswered > 0 ? ending : "completed";
     const now = clock.wall() / 1000;
     const expiresAt = now + (batch.outputSeconds ?? limits.keep);
-    store.batches.move(batch.id, to, now, change, () => {
-      for (const { id, filename, bytes } of files)
-        if (bytes > 0)
-          store.files.insert({
-            ...{ id, owner: batch.owner, purpose: "batch_output", filename, bytes, createdAt: now, expiresAt },
-          });
+    const named = [
+      { ...output, filename: `${batch.id}_output.jsonl` },
+      { ...errors, filename: `${batch.id}_error.jsonl` },
+    ];
+    const same = { owner: batch.owner, purpose: "batch_output", createdAt: now, expiresAt } as const;
+    await this.#move(to, {
+      ...{ counts, outputFileId: output.id, errorFileId: errors.id },
+      ...{ hasOutput: output.bytes > 0, hasErrors: errors.bytes > 0 },
+      files: named.filter(({ bytes }) => bytes > 0).map((file) => ({ ...file, ...same })),
     });
-    for (const { id, bytes } of files) if (bytes === 0) store.folder.remove(id);
   }
 
   /** What is in the files of an earlier process. */
@@ -184,22 +201,33 @@ export class BatchTask {
   }
 
   #answers({ id, total, submitted, outputFileId, errorFileId }: StoredBatch): Promise<AnswerFiles> {
-    const { folder } = this.#parts.store;
-    const paths = { outputs: folder.content(outputFileId), errors: folder.content(errorFileId) };
-    return AnswerFiles.open(id, paths, Math.max(total, submitted), () => this.#breathe());
+    const { store, signal } = this.#parts;
+    const { spool } = store;
+    const paths = { outputs: spool.content(outputFileId), errors: spool.content(errorFileId) };
+    const journal = store.journal(this.#held);
+    const of = journal && { of: journal, signal };
+    return AnswerFiles.open(id, paths, Math.max(total, submitted), () => this.#breathe(), of);
   }
 
-  #note(answers: AnswerFiles, underWay: number, now = false): void {
+  /** Tells of the progress from time to time. A store that is away learns of it later: nothing waits for this. */
+  #note(answers: AnswerFiles, underWay: number): void {
     const { store, clock } = this.#parts;
-    if (!now && clock.now() - this.#notedAt < NOTE) return;
+    if (this.#noting !== undefined || clock.now() - this.#notedAt < NOTE) return;
     this.#notedAt = clock.now();
-    const { counts } = answers;
-    const rate = this.#rate.at(clock.now() / 1000, counts.completed + counts.failed);
-    store.batches.note(this.#id, counts, { underWay, rate, problem: "" });
+    this.#noting = store
+      .note(this.#held, answers.counts, { ...NO_PACE, underWay, rate: this.#rateOf(answers) })
+      .catch(() => {})
+      .finally(() => {
+        this.#noting = undefined;
+      });
   }
 
-  #move(to: BatchStatus, change: StatusChange = {}): void {
-    this.#parts.store.batches.move(this.#id, to, this.#parts.clock.wall() / 1000, change);
+  #rateOf({ counts }: AnswerFiles): number {
+    return this.#rate.at(this.#parts.clock.now() / 1000, counts.completed + counts.failed);
+  }
+
+  async #move(to: BatchStatus, change: StatusChange | BatchEnd = {}): Promise<void> {
+    await this.#parts.store.move(this.#held, to, this.#parts.clock.wall() / 1000, change);
   }
 
   async #breathe(): Promise<void> {

@@ -23,8 +23,8 @@ export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
   /** The bucket for files; undefined = they stay in the folder. */
   readonly s3: S3Settings | undefined;
   readonly logging: Pick<LoggerOptions, "level" | "encoder">;
-  /** The shared array holds the saturation of the gateway, and the time of the figure. */
-  readonly gate: { readonly baseline: number; readonly saturation: SharedArrayBuffer };
+  /** The shared array holds the requests that the gateway leaves to batches, the size of the pool, and the time of both. */
+  readonly gate: { readonly baseline: number; readonly room: SharedArrayBuffer };
 }
 
 /** What the thread is told. */

@@ -33,7 +33,7 @@ try {
   tell({ kind: "failed", code: error instanceof SluiceError ? error.code : undefined, message: messageOf(error) });
 }
 
-function gateOf({ baseline, saturation }: ThreadData["gate"]): BatchGate {
-  const shared = new Float64Array(saturation);
-  return { baseline, from: { saturation: () => ({ value: shared[0]!, at: shared[1]! }) } };
+function gateOf({ baseline, room }: ThreadData["gate"]): BatchGate {
+  const shared = new Float64Array(room);
+  return { baseline, from: { room: () => ({ requests: shared[0]!, size: shared[1]!, at: shared[2]! }) } };
 }

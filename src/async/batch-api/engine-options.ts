@@ -1,12 +1,12 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { BatchQueue } from "./batch-queue.ts";
-import type { BatchStore } from "./batch-store.ts";
+import type { Batches } from "./batches.ts";
 import type { BatchLimits } from "./records.ts";
 
 /** What all batches share. */
 export interface EngineOptions {
-  readonly store: BatchStore;
+  readonly store: Batches;
   readonly queue: BatchQueue;
   readonly limits: BatchLimits;
   /** Most lines of one batch that are queued or running at a time, >= 1. */

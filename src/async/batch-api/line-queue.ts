@@ -33,6 +33,7 @@ export class LineQueue implements BatchQueue {
   readonly #lines = new Map<string, QueuedLine>();
   /** The latest first. */
   readonly #parked: Parked[] = [];
+  #isHeld = false;
   #announce: (queueName: string) => void = () => {};
 
   constructor(clock: Clock) {
@@ -88,6 +89,33 @@ export class LineQueue implements BatchQueue {
     });
   }
 
+  drop(resultQueueName: string): void {
+    const lines = this.#batches.get(resultQueueName);
+    if (lines === undefined) return;
+    const lane = this.#lane(lines.queueName);
+    for (const line of [...this.#lines.values()]) {
+      if (line.lines !== lines) continue;
+      this.#lines.delete(line.request.id);
+      // A claimed line ends when its dispatcher has an answer, which nobody takes.
+      if (line.state === "claimed") line.cancelled = true;
+      else {
+        if (line.state === "parked") lane.parked--;
+        else lane.waiting--;
+        line.state = "gone";
+      }
+    }
+    lines.close();
+    lines.isDropped = true;
+    this.#batches.delete(resultQueueName);
+    lane.batches = lane.batches.filter((other) => other !== lines);
+  }
+
+  hold(isHeld: boolean): void {
+    const ends = this.#isHeld && !isHeld;
+    this.#isHeld = isHeld;
+    if (ends) for (const name of this.#lanes.keys()) this.#announce(name);
+  }
+
   /**
    * Claims the next lines, those of the earliest deadline first.
    * @param now Unix seconds
@@ -97,6 +125,7 @@ export class LineQueue implements BatchQueue {
   claim(queueName: string, now: number, live: number, late: number): readonly QueuedLine[] {
     const lane = this.#lane(queueName);
     const taken: QueuedLine[] = [];
+    if (this.#isHeld) return taken;
     for (const lines of lane.batches) {
       if (!lines.hasRoom) continue;
       const most = taken.length + (lines.deadline < now ? late : live);
@@ -123,13 +152,17 @@ export class LineQueue implements BatchQueue {
   answer(line: QueuedLine, result: ResultMessage): void {
     this.#laneOf(line).claimed--;
     this.#forget(line);
-    line.lines.addResult(result);
+    if (!line.lines.isDropped) line.lines.addResult(result);
   }
 
   /** Puts a claimed line back at the front of its batch. */
   putBack(line: QueuedLine): void {
     const lane = this.#laneOf(line);
     lane.claimed--;
+    if (line.lines.isDropped) {
+      this.#forget(line);
+      return;
+    }
     lane.waiting++;
     line.lines.putBack(line);
   }
@@ -138,6 +171,10 @@ export class LineQueue implements BatchQueue {
   park(line: QueuedLine, pause: number): void {
     const lane = this.#laneOf(line);
     lane.claimed--;
+    if (line.lines.isDropped) {
+      this.#forget(line);
+      return;
+    }
     lane.parked++;
     line.state = "parked";
     const due = this.#clock.now() + Math.max(0, pause);
@@ -219,7 +256,8 @@ export class LineQueue implements BatchQueue {
   #forget(line: QueuedLine): void {
     line.state = "gone";
     line.lines.size--;
-    this.#lines.delete(line.request.id);
+    // The same line may be queued anew after a drop.
+    if (this.#lines.get(line.request.id) === line) this.#lines.delete(line.request.id);
   }
 
   #laneOf(line: QueuedLine): Lane {

@@ -36,6 +36,8 @@ export class QueuedLines {
   readonly deadline: number;
   /** Lines that are not gone. */
   size = 0;
+  /** Nobody takes results any more. */
+  isDropped = false;
   #waiting: QueuedLine[] = [];
   #first = 0;
   /** Lines that came back, which go first. */

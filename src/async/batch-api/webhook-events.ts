@@ -31,6 +31,11 @@ export interface WebhookTallies {
   readonly failedAttempts: number;
 }
 
+/** The tallies, and the events that wait for an attempt. */
+export interface WebhookFigures extends WebhookTallies {
+  readonly waiting: number;
+}
+
 const NO_TALLIES: WebhookTallies = { delivered: 0, givenUp: 0, failedAttempts: 0 };
 
 // Databases of earlier versions have no such table, and those versions read over it.
@@ -111,6 +116,10 @@ export class WebhookEvents {
 
   waiting(): number {
     return this.#db.get<{ n: number }>("SELECT count(*) AS n FROM webhook_events")!.n;
+  }
+
+  figures(): WebhookFigures {
+    return { ...this.tallies(), waiting: this.waiting() };
   }
 
   tallies(): WebhookTallies {

@@ -63,7 +63,7 @@ function setUp(chance?: number) {
   const log = new Log();
   const start = (): Webhook => {
     const webhook = new Webhook({
-      ...{ url: HOOK, secrets: [SECRET], events: rig.store.events, client: receiver, clock: rig.clock },
+      ...{ url: HOOK, secrets: [SECRET], events: rig.batches.events, client: receiver, clock: rig.clock },
       ...{ random: chance === undefined ? new SeededRandom(1) : { next: () => chance, below: () => 0 } },
       log: log as unknown as Logger,
     });

@@ -3,7 +3,8 @@ import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { GatewayAnswer, InferenceClient } from "../dispatch/send/inference-client.ts";
-import type { WebhookEvent, WebhookEvents } from "./webhook-events.ts";
+import type { Events } from "./batches.ts";
+import type { WebhookEvent } from "./webhook-events.ts";
 import { webhookSignature } from "./webhook-secret.ts";
 
 /** Milliseconds between two looks for events. */
@@ -12,6 +13,8 @@ const LOOK = 1000;
 const AT_ONCE = 8;
 /** Milliseconds for one attempt. */
 const TIMEOUT = 15_000;
+/** Seconds after which an attempt has ended, with its note. */
+const LONGEST_ATTEMPT = TIMEOUT / 1000 + 5;
 /** Seconds before the second attempt; doubled for each further one up to the longest. */
 const FIRST_PAUSE = 5;
 const LONGEST_PAUSE = 2 * 3600;
@@ -30,7 +33,7 @@ export interface WebhookSettings {
 }
 
 export interface WebhookParts extends WebhookSettings {
-  readonly events: WebhookEvents;
+  readonly events: Events;
   /** Follows no redirects; closed by `stop`. */
   readonly client: InferenceClient;
   readonly clock: Clock;
@@ -54,8 +57,9 @@ export class Webhook {
   readonly #parts: WebhookParts;
   readonly #url: URL;
   readonly #stopping = new AbortController();
-  readonly #sending = new Map<number, Promise<void>>();
+  readonly #sending = new Map<string, Promise<void>>();
   #looking: Timer | undefined;
+  #looked: Promise<void> | undefined;
 
   constructor(parts: WebhookParts) {
     this.#parts = parts;
@@ -70,22 +74,28 @@ export class Webhook {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#looking?.cancel();
+    await this.#looked;
     await Promise.all(this.#sending.values());
     await this.#parts.client.close();
   }
 
   #look(): void {
-    const { events, clock, log } = this.#parts;
-    this.#looking = clock.after(LOOK, () => this.#look(), true);
+    this.#looked = this.#lookOnce().finally(() => {
+      if (!this.#stopping.signal.aborted) this.#looking = this.#parts.clock.after(LOOK, () => this.#look(), true);
+    });
+  }
+
+  async #lookOnce(): Promise<void> {
+    const { events, log } = this.#parts;
     try {
-      for (const event of events.due(this.#now, AT_ONCE)) {
-        if (this.#sending.size >= AT_ONCE) return;
-        if (this.#sending.has(event.seq)) continue;
+      for (const event of await events.due(this.#now, AT_ONCE)) {
+        if (this.#sending.size >= AT_ONCE || this.#stopping.signal.aborted) return;
+        if (this.#sending.has(event.id)) continue;
         const sent = this.#deliver(event).catch((error: unknown) =>
           log.error({ event: event.id, error: messageOf(error) }, "an event of the webhook cannot be noted now"),
         );
-        this.#sending.set(event.seq, sent);
-        void sent.then(() => this.#sending.delete(event.seq));
+        this.#sending.set(event.id, sent);
+        void sent.then(() => this.#sending.delete(event.id));
       }
     } catch (error) {
       log.error({ error: messageOf(error) }, "the events of the webhook cannot be read now");
@@ -98,22 +108,20 @@ export class Webhook {
     if (this.#now >= end) return this.#giveUp(event, "it is too old", 0);
     const attempt = event.attempts + 1;
     const pause = this.#pause(attempt);
-    events.begin(event, this.#now + pause);
+    // No other process begins while this attempt may run.
+    if (!(await events.begin(event, this.#now + Math.max(pause, LONGEST_ATTEMPT)))) return;
     const verdict = verdictOf(await this.#send(event));
     switch (verdict.kind) {
       case "delivered":
-        events.end(event, "delivered", 0);
-        return;
+        return events.end(event, "delivered", 0);
       case "refused":
-        this.#giveUp(event, verdict.problem, 1);
-        return;
+        return this.#giveUp(event, verdict.problem, 1);
       case "cut":
-        events.cutOff(event, this.#now);
-        return;
+        return events.cutOff(event, this.#now);
       case "failed": {
         const due = this.#now + Math.max(pause, Math.min(verdict.retryAfter, LONGEST_PAUSE));
         if (attempt >= MOST_ATTEMPTS || due >= end) return this.#giveUp(event, verdict.problem, 1);
-        events.failed(event, due);
+        await events.failed(event, due);
         log.warn(
           { event: event.id, batch: event.batchId, attempt, problem: verdict.problem },
           "the webhook did not take an event; it is sent again",
@@ -122,9 +130,9 @@ export class Webhook {
     }
   }
 
-  #giveUp(event: WebhookEvent, problem: string, failedAttempts: number): void {
+  async #giveUp(event: WebhookEvent, problem: string, failedAttempts: number): Promise<void> {
     const { events, log } = this.#parts;
-    events.end(event, "givenUp", failedAttempts);
+    await events.end(event, "givenUp", failedAttempts);
     log.error(
       { event: event.id, batch: event.batchId, attempts: event.attempts + failedAttempts, problem },
       "an event of the webhook is given up",

@@ -64,14 +64,17 @@ describe("BrokerHealth", () => {
   });
 
   it("says why the check fails: one line when it begins, one when it is over, however often it is asked", async () => {
-    const { failing, reason, lines } = made();
+    const { failing, reason, lines, health } = made();
     expect(await reason()).toBe("ready");
+    expect(health.unusable).toBeUndefined();
     failing.set("check", OOM);
     for (let i = 0; i < 5; i++) expect(await reason()).toBe(OOM);
+    expect(health.unusable).toBe(OOM);
     expect(lines).toEqual([{ level: "error", fields: { problem: OOM, failing: ["the broker"] } }]);
     failing.clear();
     for (let i = 0; i < 5; i++) expect(await reason()).toBe("ready");
     expect(lines.map(({ level }) => level)).toEqual(["error", "info"]);
+    expect(health.unusable).toBeUndefined();
   });
 
   it.each(["claim", "settle", "renew", "moveDue", "reclaim"] as const)(

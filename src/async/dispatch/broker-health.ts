@@ -35,12 +35,18 @@ export class BrokerHealth {
   #worked = false;
   /** The state in the last log line: the kind of the problem, or "" for none. */
   #told = "";
+  #unusable: string | undefined;
 
   constructor(broker: Broker, clock: Clock, log: Logger) {
     this.#broker = broker;
     this.#clock = clock;
     this.#log = log;
     this.#begun = clock.now();
+  }
+
+  /** Why requests cannot be claimed or results cannot be written, as the log has it; undefined = they can. */
+  get unusable(): string | undefined {
+    return this.#unusable;
   }
 
   /** @throws SluiceError BROKER_UNAVAILABLE with the reason while requests cannot be claimed or results cannot be written */
@@ -115,6 +121,7 @@ export class BrokerHealth {
     // A first connection takes a moment. A refusal is reported at once: the server has answered.
     if (kind === "away" && !this.#worked && this.#clock.now() - this.#begun < PATIENCE) return;
     this.#told = kind;
+    this.#unusable = problem;
     if (problem === undefined) this.#log.info({}, "ready again: requests can be claimed and results can be written");
     else
       this.#log.error(

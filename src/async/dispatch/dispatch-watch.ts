@@ -37,6 +37,8 @@ export const DISPATCH_GAUGE = {
   gate: 7,
   cpu: 8,
   lag: 9,
+  /** 1 = messages can be claimed and results can be written, 0 = not. */
+  broker: 10,
 } as const;
 
 /** A change of the state of a capacity. */
@@ -53,11 +55,14 @@ export interface CapacityChange {
  */
 export class DispatchWatch {
   readonly ring: SecondRing;
-  readonly events: EventRing<"process-started" | "drain-began" | "gate-closed" | "gate-open">;
+  readonly events: EventRing<
+    "process-started" | "drain-began" | "gate-closed" | "gate-open" | "store-away" | "store-back"
+  >;
   readonly #clock: Clock;
   readonly #wall: SteadyWall;
   readonly #metrics: DispatchMetrics;
   readonly #before = new Float64Array(MESSAGE_COUNTS.length);
+  #isAway = false;
   readonly #changes = new Map<string, readonly CapacityChange[]>();
 
   constructor(clock: Clock, metrics: DispatchMetrics) {
@@ -119,6 +124,15 @@ export class DispatchWatch {
     ring.set(DISPATCH_GAUGE.cpu, load.cpu);
     ring.set(DISPATCH_GAUGE.lag, load.lag);
     for (const capacity of dispatcher.capacities.values()) this.#follow(capacity);
+    this.#followBroker(dispatcher.health.unusable);
+  }
+
+  #followBroker(problem: string | undefined): void {
+    const isAway = problem !== undefined;
+    if (isAway === this.#isAway) return;
+    this.#isAway = isAway;
+    if (isAway) this.events.add("store-away", "broker", `the broker cannot be used: ${problem}`);
+    else this.events.add("store-back", "broker", "the broker can be used again");
   }
 
   #follow(capacity: SharedCapacity): void {
@@ -147,15 +161,18 @@ function figuresOf(dispatcher: Dispatcher, backlog: Pick<BacklogPoller, "views">
   const [first] = capacities;
   const workers = Math.max(0, ...dispatcher.pools.map(({ settings }) => settings.workers));
   const ages = views.map(({ age }) => age).filter((age) => Number.isFinite(age));
+  const isAway = dispatcher.health.unusable !== undefined;
   const read = first?.reading.readable === true ? first.reading : undefined;
   return {
     inFlight: dispatcher.pools.reduce((sum, { running }) => sum + running, 0),
-    backlog: views.length === 0 ? Number.NaN : views.reduce((sum, { waiting }) => sum + (waiting || 0), 0),
-    oldest: ages.length === 0 ? Number.NaN : Math.max(...ages),
-    eta: views.length === 0 ? Number.NaN : Math.max(...views.map(({ eta }) => eta)),
+    // What is in the store of a broker that is away is not known.
+    backlog: views.length === 0 || isAway ? Number.NaN : views.reduce((sum, { waiting }) => sum + (waiting || 0), 0),
+    oldest: ages.length === 0 || isAway ? Number.NaN : Math.max(...ages),
+    eta: views.length === 0 || isAway ? Number.NaN : Math.max(...views.map(({ eta }) => eta)),
     D: read?.budget ?? Number.NaN,
     B: read?.baseline ?? Number.NaN,
     N: first?.total(workers) ?? Number.NaN,
+    broker: Number(!isAway),
     gate: capacities.length === 0 ? Number.NaN : Number(capacities.every(({ state }) => state === "open")),
   };
 }

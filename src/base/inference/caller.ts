@@ -14,4 +14,6 @@ export interface Caller {
   readonly fairnessId: string | undefined;
   /** Whether objective and fairness headers of the client count. */
   readonly choosesFlow: boolean;
+  /** Whether its requests use only the room that other requests leave, as the lines of batches do; absent = no. */
+  readonly background?: boolean | undefined;
 }

@@ -345,7 +345,7 @@ class RedisLink implements Redis {
       if (this.#handshake > 0) {
         log.debug(
           { server: this.server, problem },
-          "Redis refuses the handshake; Sluice connects again and asks for less",
+          "Redis refuses the handshake; Sluice connects again with a simpler handshake",
         );
         this.#connect();
         return;

@@ -44,7 +44,7 @@ export function batchServerCommand(): Command {
     .option("--drain-timeout <duration>", "time after SIGTERM in which running requests may end", "20s")
     .option("--debug-open", "let /debug answer every client, not only loopback", false)
     .option("--log-level <level>", `lowest level of the log lines on stderr: ${LOG_LEVELS.join(", ")}`, "info");
-  return withKeysOptions(withBatchOptions(made)).action(async (flags: ServerFlags, self: Command) => {
+  return withKeysOptions(withBatchOptions(made, 64)).action(async (flags: ServerFlags, self: Command) => {
     const logLevel = oneOf(LOG_LEVELS, flags.logLevel, "--log-level");
     if (flags.dir === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
     if (flags.gateway === undefined)

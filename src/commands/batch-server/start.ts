@@ -1,13 +1,16 @@
 import type { AddressInfo } from "node:net";
 import { BatchService } from "../../async/batch-api/batch-service.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
+import type { Batches } from "../../async/batch-api/batches.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
+import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
 import { S3Contents } from "../../async/batch-api/s3-contents.ts";
 import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
@@ -41,6 +44,8 @@ import { dispatchFeed } from "../dispatch/dispatch-feed.ts";
 const HEAP_GROWTH = 50;
 /** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
+/** Milliseconds between two looks at the lines that wait. */
+const BACKLOG = 1000;
 
 /** How `sluice batch-server` runs. */
 export interface BatchServerOptions {
@@ -109,7 +114,8 @@ async function startBatchServer(
       return stopped;
     };
     parts.push(() => stop(0));
-    const store = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
+    const kept = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
+    const store = new FolderBatches(kept);
     parts.push(() => store.close());
     const access = await startAccess(keys, {
       ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
@@ -119,12 +125,14 @@ async function startBatchServer(
     const wake = (): void => service.wake();
     const api = batchApi({ store, limits, clock, wake, onError });
     parts.push(startProcessMetrics(registry, clock));
-    if (objects !== undefined) parts.push(showBucket(registry, store.bucketFiles()));
-    if (options.webhook !== undefined) parts.push(showWebhook(registry, store.events));
+    if (objects !== undefined) parts.push(showBucket(registry, kept.bucketFiles()));
+    if (options.webhook !== undefined) parts.push(showWebhook(registry, () => kept.events.figures()));
+    const backlog = new BatchBacklog(store, clock);
+    parts.push(() => backlog.stop());
     let phase: "starting" | "serving" | "draining" = "starting";
     const feed = dispatchFeed({
       ...{ kind: "batch-server", clock, log, dispatcher: service.dispatcher, watch, settings: options.settings },
-      backlog: backlogOf(store),
+      backlog,
       ...{ phase: () => phase, warnings: [], links: [{ text: "batches as JSON", href: "/debug/batches" }] },
     });
     parts.push(feed.stop);
@@ -167,16 +175,37 @@ async function startBatchServer(
   }
 }
 
-/** The lines of all open batches, as the backlog of one queue. */
-function backlogOf({ batches }: BatchStore): Pick<BacklogPoller, "views"> {
-  return {
-    get views() {
-      const { left, rate } = batches.totals();
-      const eta = left === 0 ? 0 : left / rate;
-      const unknown = { claimed: Number.NaN, retries: Number.NaN, dead: Number.NaN, nextDeadline: Number.NaN };
-      return new Map([["batches", { ...unknown, waiting: left, rate, eta, age: Number.NaN }]]);
-    },
-  };
+/** The lines of all open batches, as the backlog of one queue; at most a second old. */
+class BatchBacklog implements Pick<BacklogPoller, "views"> {
+  readonly #store: Batches;
+  readonly #clock: Clock;
+  #totals = { left: 0, rate: 0 };
+  #reading: Timer | undefined;
+  #stopped = false;
+
+  constructor(store: Batches, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+    void this.#read();
+  }
+
+  get views(): BacklogPoller["views"] {
+    const { left, rate } = this.#totals;
+    const eta = left === 0 ? 0 : left / rate;
+    const unknown = { claimed: Number.NaN, retries: Number.NaN, dead: Number.NaN, nextDeadline: Number.NaN };
+    return new Map([["batches", { ...unknown, waiting: left, rate, eta, age: Number.NaN }]]);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#reading?.cancel();
+  }
+
+  async #read(): Promise<void> {
+    // While the store is away, the last figures stay.
+    this.#totals = await this.#store.totals().catch(() => this.#totals);
+    if (!this.#stopped) this.#reading = this.#clock.after(BACKLOG, () => void this.#read(), true);
+  }
 }
 
 /** Runs the Batch API until a signal; returns the exit status. */

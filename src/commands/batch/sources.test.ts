@@ -28,7 +28,7 @@ function apiOf(r: EngineRig, owner: string): ApiSource {
   const onError = (error: unknown): void => {
     throw error;
   };
-  const api = batchApi({ store: r.store, limits: r.limits, clock: r.clock, wake: () => r.engine.wake(), onError });
+  const api = batchApi({ store: r.batches, limits: r.limits, clock: r.clock, wake: () => r.engine.wake(), onError });
   const send = (url: unknown, init: unknown) =>
     api(new Request(url as string, init as RequestInit), { id: owner, name: owner });
   return new ApiSource("http://batches.test/v1/", "key", r.clock, send as typeof fetch);
@@ -116,7 +116,7 @@ describe("a server", () => {
     await expect(apiOf(r, "bob").get(id)).rejects.toMatchObject({ code: "BATCH_API_REFUSED" });
     expect((await apiOf(r, "bob").list(9)).batches).toEqual([]);
     const progress = await batchApi({
-      ...{ store: r.store, limits: r.limits, clock: r.clock, wake() {}, onError() {} },
+      ...{ store: r.batches, limits: r.limits, clock: r.clock, wake() {}, onError() {} },
     })(new Request(`http://batches.test/v1/batches/${id}/progress`), { id: "bob", name: "bob" });
     expect(progress.status).toBe(404);
   });

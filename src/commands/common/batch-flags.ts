@@ -22,9 +22,10 @@ export interface BatchFlags {
   readonly batchWebhookSecretFile?: string;
 }
 
-export function withBatchOptions(command: Command): Command {
+/** @param workers the default of `--batch-workers` */
+export function withBatchOptions(command: Command, workers: number): Command {
   return command
-    .option("--batch-workers <number>", "the most requests of batches at the model servers at a time", "64")
+    .option("--batch-workers <number>", "the most requests of batches at the model servers at a time", String(workers))
     .option("--batch-window <number>", "the most lines of one batch in the queue at a time", "2000")
     .option(
       "--batch-baseline <share>",

@@ -116,6 +116,17 @@ describe("values of the reference's chart", () => {
     expect(converted("ap: {redis: {enabled: true, url: a}}").warnings).toEqual([]);
     const both = `ap: {messageQueueImpl: redis-sortedset, redis: {enabled: true, url: "${URL}", gateType: redis, queuesConfig: [{}]}}`;
     expect(converted(both).refused).toContain("v:1:87: ap.redis.gateType: has no place beside queuesConfig");
+    const redis = "redis: {enabled: true, url: a}";
+    const below =
+      "otel: {endpont: a}, tls: {caCert: a}, health: {prt: 1, startupProbe: {periodSecond: 1}, livenessProbe: 7}";
+    expect(converted(`ap: {${redis}, ${below}}`).warnings).toEqual([
+      expect.stringContaining("ap.otel.endpont: unknown key, ignored; did you mean `endpoint`?"),
+      expect.stringContaining("ap.health.prt: unknown key, ignored; did you mean `port`?"),
+      expect.stringContaining(
+        "ap.health.startupProbe.periodSecond: unknown key, ignored; did you mean `periodSeconds`?",
+      ),
+      expect.stringContaining("ap.tls.caCert: unknown key, ignored"),
+    ]);
     expect(converted("ap: {redis: {enable: true}, wokerPools: []}").warnings.slice(0, 2)).toEqual([
       "v:1:29: ap.wokerPools: unknown key, ignored; did you mean `workerPools`?",
       "v:1:14: ap.redis.enable: unknown key, ignored; did you mean `enabled`?",

@@ -4,8 +4,10 @@ import { isObject } from "../../base/document/json-object.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The values of the reference's chart under `ap` that count here; of the others the keys alone. */
-const KNOWN = {
+const PROBE = ["initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold"];
+
+/** The keys of the reference's chart under `ap`, by their place there. */
+const KNOWN: Readonly<Record<string, readonly string[]>> = {
   "": [
     ...["igwBaseURL", "affinity", "securityContext", "resources", "image", "imagePullPolicy", "imagePullSecrets"],
     ...["imagePullSecret", "concurrency", "drainTimeout", "prometheusURL", "prometheusCacheTTL", "workerPools"],
@@ -18,7 +20,13 @@ const KNOWN = {
   ],
   gcpPubSub: ["enabled", "projectId", "requestSubscriberId", "resultTopicId", "requestPathURL", "topicsConfig"],
   metrics: ["enabled", "port", "secure"],
-} as const;
+  otel: ["endpoint", "insecure", "sampler", "samplerArg", "redisTracing"],
+  health: ["port", "livenessProbe", "readinessProbe", "startupProbe"],
+  "health.livenessProbe": PROBE,
+  "health.readinessProbe": PROBE,
+  "health.startupProbe": PROBE,
+  tls: ["secretName", "insecureSkipVerify", "caCertKey", "certKey", "keyKey"],
+};
 
 /** Whether a file has the values of the reference's chart. */
 export function isChartValues(value: unknown): boolean {
@@ -39,8 +47,9 @@ export function chartAsDispatch(document: ConfigDocument, findings: Findings): C
   const ap = (document.value as Values)["ap"] as Values;
   const part = (name: string): Values => (isObject(ap[name]) ? ap[name] : {});
   for (const [name, keys] of Object.entries(KNOWN)) {
-    const path = name === "" ? ["ap"] : ["ap", name];
-    findings.warnOfUnknown(document, path, name === "" ? ap : ap[name], keys);
+    const path = name === "" ? [] : name.split(".");
+    const value = path.reduce<unknown>((found, key) => (isObject(found) ? found[key] : undefined), ap);
+    findings.warnOfUnknown(document, ["ap", ...path], value, keys);
   }
   const of = (value: unknown, ...at: Path): Given => ({ value, at: ["ap", ...at] });
   const [redis, pubsub] = [part("redis"), part("gcpPubSub")];

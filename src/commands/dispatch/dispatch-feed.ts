@@ -29,6 +29,8 @@ export interface DispatchFeedParts {
   readonly log: Logger;
   readonly dispatcher: Dispatcher;
   readonly backlog: Pick<BacklogPoller, "views">;
+  /** Why the page cannot list and cancel messages; undefined = it can. */
+  readonly noMessages?: string | undefined;
   readonly watch: DispatchWatch;
   readonly phase: () => FeedHello["phase"];
   /** Settings of the process with their origin. */
@@ -53,6 +55,7 @@ const FIGURES = new FigureTable([
   ["gate", gauge(DISPATCH_GAUGE.gate)],
   ["cpu", gauge(DISPATCH_GAUGE.cpu)],
   ["lag", gauge(DISPATCH_GAUGE.lag)],
+  ["broker", gauge(DISPATCH_GAUGE.broker)],
 ]);
 
 /**
@@ -143,15 +146,17 @@ function windowOf({ ring }: DispatchWatch, from: number, to: number): WindowFigu
   };
 }
 
-function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts): DispatchFeed {
+function queuesOf({ kind, clock, dispatcher, backlog, watch, noMessages }: DispatchFeedParts): DispatchFeed {
   const at = clock.wall();
   // The queues of a batch server are its own affair: the list of batches says how far each one is.
   const consumers = kind === "batch-server" ? [] : dispatcher.consumers;
+  const brokerProblem = dispatcher.health.unusable ?? null;
   return {
     kind: "dispatch",
     at,
     claims: dispatcher.claims,
     unwritten: dispatcher.writer.pending,
+    brokerProblem,
     capacities: [...dispatcher.capacities.values()].map((capacity): CapacityFeed => {
       const { latched: _latched, kind: _kind, ...view } = capacityView(capacity, dispatcher, at);
       return { ...view, timeline: watch.changes(view.capacity) };
@@ -159,7 +164,8 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts
     queues: consumers.map((consumer): QueueFeed => {
       const { queue, state, keptByGate, admission, outcomes } = consumer;
       const view = backlog.views.get(queue.name);
-      const eta = view?.eta ?? Number.NaN;
+      // Nothing goes while the broker is away.
+      const eta = brokerProblem === null ? (view?.eta ?? Number.NaN) : Number.NaN;
       const deadline = view?.nextDeadline ?? Number.NaN;
       return {
         queue: queue.name,
@@ -182,6 +188,7 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch }: DispatchFeedParts
         ended: outcomes.ended,
       };
     }),
+    noMessages: noMessages ?? null,
     pools: dispatcher.pools.map(({ settings, running }) => ({
       pool: settings.id,
       gate: settings.gate?.type ?? "none",

@@ -34,6 +34,7 @@ import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { prometheusHistory } from "../../wires/admin/page/history.ts";
 import type { FlagRow } from "../common/go-flags.ts";
 import { dispatchFeed } from "./dispatch-feed.ts";
+import { dispatchMessages } from "./dispatch-messages.ts";
 import { ALL_FLAGS } from "./dispatch-settings.ts";
 
 /** Milliseconds for all work after the end of the requests in flight (async-processor 8.4). */
@@ -144,10 +145,13 @@ export async function startDispatcher(
     let draining = false;
     const { settings = [], warnings = [] } = options;
     const { prometheusUrl } = options;
+    const messages = dispatchMessages(transport, { clock, random, log });
+    parts.push(messages.close);
     const feed = dispatchFeed({
       history: prometheusUrl === undefined ? undefined : prometheusHistory(prometheusUrl, "--prometheus-url", clock),
       ...{ kind: "dispatch", clock, log, dispatcher, backlog, watch, settings, warnings },
       secretFlags: SECRET_FLAGS,
+      noMessages: messages.source.unable,
       links: [
         { text: "gates as JSON", href: "/debug/gates" },
         { text: "queues as JSON", href: "/debug/queues" },
@@ -161,6 +165,7 @@ export async function startDispatcher(
       metricsPort: options.metricsPort,
       clock,
       feed: feed.source,
+      messages: messages.source,
       views: {
         ready: () => ready,
         check: () => dispatcher.health.check(),

@@ -11,7 +11,7 @@ import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import { type FlagRow, parseGoFlags } from "../common/go-flags.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { parseEppFlags } from "./epp-flags.ts";
-import type { EppSettings } from "./start.ts";
+import type { EppSettings } from "./epp-settings.ts";
 
 /** A value of the flag that is not its default where it can be another, as a values file would have it. */
 function sampleOf(row: FlagRow): string {

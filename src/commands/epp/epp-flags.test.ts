@@ -6,7 +6,7 @@ import type { FlagRow } from "../common/go-flags.ts";
 import { eppCommand } from "./command.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";
-import type { EppSettings } from "./start.ts";
+import type { EppSettings } from "./epp-settings.ts";
 
 const parse = (...args: string[]) => parseEppFlags(["--endpoints", "e.yaml", ...args], {}) as EppSettings;
 

@@ -17,8 +17,8 @@ import { loggingOf } from "../common/log-flags.ts";
 import { peersGiven } from "../common/peers-flags.ts";
 import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
+import type { EppSettings } from "./epp-settings.ts";
 import { modelServersOf } from "./model-server-flags.ts";
-import type { EppSettings } from "./start.ts";
 import { tlsOf } from "./tls-flags.ts";
 import { learnsBytesPerTokenOf, maxRequestBodyOf, releaseOf, wireOf } from "./wire-flags.ts";
 

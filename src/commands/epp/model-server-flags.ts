@@ -1,7 +1,7 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import { METRIC_FLAGS, PAGE_FLAGS } from "../../picker/core/metrics-settings.ts";
 import type { FlagRow, FlagValues } from "../common/go-flags.ts";
-import type { EppSettings } from "./start.ts";
+import type { EppSettings } from "./epp-settings.ts";
 
 /** A flag that names a metric on the pages of endpoints that count as vLLM. */
 function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & { readonly type: "string" } {

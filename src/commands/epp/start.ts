@@ -7,34 +7,28 @@ import { healthHandlers, type ProbeState, ProcessorHealth, probeHealth } from ".
 import { refusedClientLog } from "../../base/grpc/refused-client.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
-import type { SluiceError } from "../../base/inference/errors.ts";
 import { collectGarbageRarely, limitYoungGeneration } from "../../base/process/garbage.ts";
 import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
-import { type MemoryPlan, reportMemory } from "../../base/process/memory-plan.ts";
+import { reportMemory } from "../../base/process/memory-plan.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
 import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
-import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
+import { checkedConfig, readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
-import type { ExplainSettings } from "../../picker/core/core-options.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
-import { type MetricsFlags, metricsSettings, startMetrics } from "../../picker/core/metrics-settings.ts";
+import { metricsSettings, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";
-import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import type { KubernetesPoolParts } from "../../pool/controllers/kubernetes-pool.ts";
-import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
 import type { PoolSource } from "../../pool/controllers/pool-source.ts";
 import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { openPeers } from "../../pool/peers/open-peers.ts";
 import { showPeers } from "../../pool/peers/peers-metrics.ts";
 import { PeersReadiness } from "../../pool/peers/peers-readiness.ts";
-import type { PeersSettings } from "../../pool/peers/peers-settings.ts";
 import { ModelSource } from "../../pool/resources/model-source.ts";
-import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
 import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
 import { viewsOf } from "../../wires/admin/core-views.ts";
 import { coreFeed } from "../../wires/admin/page/core-feed.ts";
@@ -46,79 +40,13 @@ import { PROCESS_PATH } from "../../wires/extproc/messages.ts";
 import { Notices } from "../../wires/extproc/notices.ts";
 import { rehearsal } from "../../wires/extproc/rehearsal.ts";
 import { processHandler } from "../../wires/extproc/session.ts";
-import type { WireOptions } from "../../wires/extproc/wire-options.ts";
 import { type ScalerServer, startScaler } from "../../wires/scaler/server.ts";
-import type { FlagSetting } from "../common/flag-settings.ts";
 import { withSaturationEnvironment } from "./epp-environment.ts";
+import type { EppSettings } from "./epp-settings.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
 import { Readiness } from "./readiness.ts";
-import { ServingTls, type TlsSettings } from "./serving-tls.ts";
-
-/** The settings of the Endpoint Picker; times in milliseconds, sizes in bytes. */
-export interface EppSettings extends ConfigSource, MetricsFlags {
-  /** An IP address. */
-  readonly bindAddress: string;
-  /** Ports: 0 = any free port. */
-  readonly grpcPort: number;
-  readonly grpcHealthPort: number;
-  readonly metricsPort: number;
-  /** Undefined = no external scaler. */
-  readonly scalerPort: number | undefined;
-  readonly poolName: string;
-  readonly endpointsFile: string | undefined;
-  /** The error when neither a flag nor the configuration names endpoints. */
-  readonly missingEndpoints: SluiceError;
-  /** `NAME=PRIORITY` each. */
-  readonly objectives: readonly string[];
-  /** Undefined = no API objects. */
-  readonly resources: ResourceSettings | undefined;
-  /** With whom this picker shares what it knows; undefined = with nobody. */
-  readonly peers: PeersSettings | undefined;
-  /** The source of endpoints when neither a flag nor the configuration names a file; undefined = none. */
-  readonly kubernetes: KubernetesSettings | undefined;
-  readonly tls: TlsSettings;
-  readonly wire: WireOptions;
-  /** Sends the score of each candidate in the metadata. */
-  readonly emitScores: boolean;
-  /** The number of endpoints in an offer to a proxy, 1 to 8; undefined = the number of the picker plugin. */
-  readonly maxEndpoints: number | undefined;
-  /** Bytes of one request body; a longer body gets a 413. */
-  readonly maxRequestBytes: number;
-  /** True: answers teach how many bytes of text make a token. False: 4 bytes make a token. */
-  readonly learnsBytesPerToken: boolean;
-  /** Limits of the bytes of bodies in memory. */
-  readonly bodies: BudgetSettings;
-  readonly memory: MemoryPlan;
-  readonly healthChecking: boolean;
-  /** Counts ext_proc streams and measures their duration. */
-  readonly streamMetrics: boolean;
-  /** Traces requests, if the environment names a destination for traces. */
-  readonly tracing: boolean;
-  /** Also shows request metrics under their oldest names: `inference_model_...` of v0.3 to v1.0. */
-  readonly inferenceModelMetrics: boolean;
-  /** Serves profiles on the metrics port. */
-  readonly pprof: boolean;
-  readonly refreshPrometheusMetricsInterval: number;
-  readonly metricsStalenessThreshold: number;
-  /** 0 = the default. */
-  readonly grpcMaxRecvMsgSize: number;
-  /** Limits of the ext_proc port: streams of one connection, and connections. */
-  readonly grpcMaxStreams: number;
-  readonly grpcMaxTotalStreams: number;
-  readonly grpcMaxConnections: number;
-  readonly disableEndpointSubsetFilter: boolean;
-  readonly drainTimeout: number;
-  readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
-  readonly debugOpen: boolean;
-  /** The address of a Prometheus, for longer spans on the page; undefined = none. */
-  readonly prometheus: string | undefined;
-  readonly explain: ExplainSettings;
-  /** Every flag with its origin, for the page. */
-  readonly shown: readonly FlagSetting[];
-  /** For the log, which does not exist yet when the flags are read. */
-  readonly warnings: readonly string[];
-}
+import { ServingTls } from "./serving-tls.ts";
 
 /** A running picker. */
 export interface Epp extends Running {

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { Parity } from "../../base/inference/parity.ts";
 import { LEARN_HELP } from "../common/exchange-flags.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
-import type { EppSettings } from "./start.ts";
+import type { EppSettings } from "./epp-settings.ts";
 
 /** Bytes: the most that one buffer may hold for a body. */
 const LARGEST_BODY = 2 ** 30;

@@ -22,7 +22,7 @@ export function withGatewayBatchOptions(command: Command): Command {
   const made = command
     .option("--batch <folder>", "offer OpenAI's Batch API (/v1/files, /v1/batches); the folder keeps files and batches")
     .option("--batch-priority <number>", "the highest priority of requests of batches; below 0 = shed first", "-1");
-  return withBatchOptions(made);
+  return withBatchOptions(made, 1024);
 }
 
 /** @param take runs its function where a flag is on the command line @throws SluiceError FLAG_VALUE, BATCH_STORE */

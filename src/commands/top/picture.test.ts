@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { dispatchQueuesOf } from "../../../test/support/feed/queues.ts";
 import type { EndpointsFeed } from "../../wires/admin/feed/endpoints.ts";
 import type { Overview, WindowFigures } from "../../wires/admin/feed/overview.ts";
 import type { Look } from "./look.ts";
@@ -95,4 +96,10 @@ it("has one line for output that cannot be redrawn", () => {
   expect(summaryOf(lookWith(pool(3)))).toBe(
     "00:01:30 124 requests/s, TTFT p50 22 ms p90 80 ms, in flight 7, saturation 0.26, endpoints 3 up 0 blind 0 down",
   );
+});
+
+it("says in that line that the broker of a dispatcher is away", () => {
+  const queues = { ...dispatchQueuesOf(), brokerProblem: "connect ECONNREFUSED" };
+  expect(summaryOf({ ...lookWith(pool(0)), queues })).toMatch(/, the broker is away: connect ECONNREFUSED$/);
+  expect(summaryOf({ ...lookWith(pool(0)), queues: dispatchQueuesOf() })).not.toContain("away");
 });

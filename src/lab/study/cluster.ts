@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random, SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { RecordedCache } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -13,6 +14,7 @@ import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { NO_EVENTS } from "../../picker/flowcontrol/events.ts";
 import { FlowControl, type Ticket } from "../../picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
+import { type Allowance, type SparePlace, SpareRoom } from "../../picker/flowcontrol/spare-room.ts";
 import { Scheduler } from "../../picker/scheduling/scheduler.ts";
 import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
@@ -43,6 +45,8 @@ export interface SimClusterOptions {
   readonly serversAfterMs?: number | undefined;
   /** The way to the other pickers of the same servers; absent = it shares nothing. */
   readonly peers?: PeerTransport | undefined;
+  /** The share of each server that background requests leave free, 0 to below 1; absent = there are none. */
+  readonly baseline?: number | undefined;
   readonly clock: Clock;
   readonly random: SeededRandom;
 }
@@ -64,6 +68,8 @@ export class SimCluster {
   readonly #detector: SaturationDetector;
   /** Undefined: requests do not queue. */
   readonly #flowControl: FlowControl | undefined;
+  /** Undefined: there are no background requests. */
+  readonly #spare: SpareRoom | undefined;
   readonly #instances: ReturnType<typeof instancesOf>;
   readonly #scheduler: Scheduler;
   /** Undefined: the configuration does not hear of caches. */
@@ -88,6 +94,12 @@ export class SimCluster {
       const detector = this.#instances.make(config.detector);
       this.#detector = detector;
       this.#admission = new LegacyAdmission(detector);
+      const { baseline } = options;
+      if (baseline !== undefined) {
+        const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
+        const saturation = detector.saturation.bind(detector);
+        this.#spare = new SpareRoom({ clock, baseline, pool, saturation });
+      }
       if (config.flowControl !== undefined) {
         const settings = flowControlSettings(config.flowControl, this.#instances, detector);
         const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
@@ -176,24 +188,59 @@ export class SimCluster {
 
   /** Admits and schedules a request and hands it to the chosen engine; with flow control once the pool has room. */
   submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
+    this.#submit(understood, spec, listener);
+  }
+
+  /** @returns a function that ends the request, wherever it is */
+  #submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener, background?: SparePlace) {
     const { clock } = this.#options;
     const flowControl = this.#flowControl;
-    if (flowControl === undefined) {
-      this.#place(understood, spec, listener, undefined);
-      return;
-    }
+    if (flowControl === undefined) return this.#place(understood, spec, listener, undefined, background);
     // Plugins and metrics of flow control see every priority that a workload has.
     this.#usePriority(understood.priority);
     let abort: (() => void) | undefined;
     const ticket = flowControl.enter(understood, understood.body.length, clock.now(), {
       dispatched: () => {
-        abort = this.#place(understood, spec, listener, ticket as Ticket);
+        abort = this.#place(understood, spec, listener, ticket as Ticket, background);
       },
       evicted: ({ reason }) => listener.rejected(reason, 0),
       revoke: () => abort?.(),
     });
     if (ticket instanceof Rejection) listener.rejected(ticket.reason, 0);
-    else if (!ticket.waiting) abort = this.#place(understood, spec, listener, ticket);
+    else if (!ticket.waiting) abort = this.#place(understood, spec, listener, ticket, background);
+    return () => abort?.();
+  }
+
+  /** What background requests may do now; undefined = there are none. */
+  allowance(): Allowance | undefined {
+    return this.#spare?.allowance();
+  }
+
+  /** As `submit`, for a request that uses only the room that others leave. Needs a `baseline`. */
+  submitBackground(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
+    const spare = this.#spare!;
+    let abort: (() => void) | undefined;
+    const ended: SimListener = {
+      ...listener,
+      finished(work) {
+        spare.ended(place);
+        listener.finished(work);
+      },
+      rejected(reason, work) {
+        spare.ended(place);
+        listener.rejected(reason, work);
+      },
+    };
+    const go = (): void => {
+      abort = this.#submit(understood, spec, ended, place);
+    };
+    const place = spare.enter({
+      candidates: () => this.#endpoints.candidates().endpoints,
+      candidatesKey: understood.targetModel,
+      left: (admitted) => (admitted ? go() : listener.rejected("evicted_priority", 0)),
+      revoke: () => abort?.(),
+    });
+    if (!place.waiting) go();
   }
 
   /** As objectives of the pool would: each priority has a band. */
@@ -209,8 +256,10 @@ export class SimCluster {
     spec: SequenceSpec,
     listener: SimListener,
     queued: Ticket | undefined,
+    background?: SparePlace,
   ): (() => void) | undefined {
-    const { endpoints } = this.#endpoints.candidates();
+    const candidates = this.#endpoints.candidates().endpoints;
+    const endpoints = background === undefined ? candidates : this.#spare!.withRoom(candidates);
     const { targetModel } = understood;
     const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
     this.#exact?.asked(request, spec);
@@ -228,6 +277,8 @@ export class SimCluster {
       this.#endpoints.inFlight.open(side.endpoint, side.uncachedTokens),
     );
     if (queued !== undefined) this.#flowControl!.decided(queued);
+    if (background !== undefined) this.#spare!.placed(background, target);
+    else this.#spare?.taken(target);
     const server = this.#serverOf.get(target)!;
     listener.placed?.(server, queued?.wait.waitedMs);
     const first = (): void => {
@@ -247,11 +298,13 @@ export class SimCluster {
       },
     };
     const ended = (sequence?: Sequence): void => {
+      if (sequence !== undefined) tellCache(listener, result.record.cache, sequence);
       ticket.release();
       for (const side of sides) side.release();
       result.listener?.ended(sequence && { promptTokens: tokens, cachedTokens: sequence.cachedTokens });
       const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
+      this.#spare?.changed();
     };
     const prefill = result.sideLoads?.[0];
     const stages = prefill === undefined ? [server] : [this.#serverOf.get(prefill.endpoint)!, server];
@@ -305,6 +358,7 @@ export class SimCluster {
     const arrived = (): void => {
       endpoint.metrics = metricsLagMs === 0 ? figures : { ...figures, scrapedAt: clock.now() };
       endpoint.unscraped.scraped({ requests, tokens }, figures);
+      this.#spare?.scraped(endpoint);
       this.#flowControl?.changed();
       this.#endpoints.states.readable(endpoint);
     };
@@ -357,6 +411,8 @@ export interface SimListener {
   started?(): void;
   /** So many tokens appeared; after `started`. */
   produced?(count: number): void;
+  /** It is answered: what the picker expected in the cache of its server, and what was there. Only with one stage; before `finished`. */
+  cached?(cache: Readonly<RecordedCache>): void;
   /** @param work tokens that servers computed for it: its prompt but for what a cache had, and its answer */
   finished(work: number): void;
   /**
@@ -372,6 +428,11 @@ function withWork(listener: SimListener, before: number): Pick<SimListener, "fin
     finished: (work) => listener.finished(before + work),
     rejected: (reason, work) => listener.rejected(reason, before + work),
   };
+}
+
+function tellCache(listener: SimListener, expected: RecordedCache | undefined, sequence: Sequence): void {
+  if (expected === undefined) return;
+  listener.cached?.({ ...expected, reported: sequence.cachedTokens, prompt: sequence.promptTokens });
 }
 
 /** Tokens that its server computes for a sequence, as far as it has come; a prompt that has been begun counts whole. */

@@ -3,6 +3,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { RecordedCache } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
@@ -54,6 +55,8 @@ export interface RunOptions {
   readonly samples?: boolean | undefined;
   /** Called with the server of each admitted request, in the order of arrival. */
   readonly placed?: ((server: number) => void) | undefined;
+  /** Called for each counted request that was answered: what the picker expected in the cache of its server, and what was there. */
+  readonly cached?: ((cache: Readonly<RecordedCache>) => void) | undefined;
 }
 
 /** The measured figures of a run; the study adds the names around them. */
@@ -200,6 +203,9 @@ export class Run {
         at = server;
         measured.placed(waited);
         this.#options.placed?.(server);
+      },
+      cached: (cache) => {
+        if (measured.counted) this.#options.cached?.(cache);
       },
       started: measured.started,
       produced: measured.produced,

@@ -30,6 +30,7 @@ import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
+import { SpareRoom } from "../flowcontrol/spare-room.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
@@ -79,6 +80,7 @@ export class InferenceCore {
   readonly #queueing: ModelQueueing;
   #closed = false;
   #tells = false;
+  #spareRoom: SpareRoom | undefined;
   readonly #series: PluginSeries;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
@@ -153,7 +155,10 @@ export class InferenceCore {
         options.serverTls,
       ),
       metrics: collectorMetrics(this.metrics),
-      onRead: () => this.#queues.changed(),
+      onRead: (endpoint) => {
+        this.#spareRoom?.scraped(endpoint);
+        this.#queues.changed();
+      },
       ...options.cadence,
     });
     this.endpoints.onAdded(() => this.#queues.changed());
@@ -195,6 +200,7 @@ export class InferenceCore {
                 preparers: () => this.#scheduler.preparers,
                 onFailed: reportUnprepared(this.metrics, this.#log),
               }),
+        spareRoom: () => this.#spareRoom,
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
           this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
@@ -202,6 +208,7 @@ export class InferenceCore {
       }),
       hooks: () => this.#inForce.hooks,
       flowControl: () => this.#queues.current,
+      spareRoom: () => this.#spareRoom,
       metrics: new ExchangeMetrics(this.metrics, names, fairness),
       observer: this.watch,
       tracing: options.tracing?.on ? options.tracing : undefined,
@@ -370,6 +377,27 @@ export class InferenceCore {
   #useFlowControl(): void {
     this.#queueing.tell(this.#inForce);
     this.#queues.use(this.#inForce.flowControl);
+  }
+
+  /** The room that background requests use; undefined where there are none. */
+  get spareRoom(): SpareRoom | undefined {
+    return this.#spareRoom;
+  }
+
+  /** From now on there are background requests. Call it once. @param baseline the share that they leave free, 0 to below 1 */
+  makeSpareRoom(baseline: number): void {
+    const room = new SpareRoom({
+      ...{ clock: this.clock, baseline, pool: () => this.#pool() },
+      saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
+    });
+    this.endpoints.onAdded(() => room.changed());
+    this.endpoints.onRemoved((endpoint) => room.removed(endpoint));
+    this.endpoints.onStateChanged((endpoint) => {
+      if (endpoint.state === "down") room.forget(endpoint);
+      room.changed();
+    });
+    this.endpoints.onModelsChanged(() => room.changed());
+    this.#spareRoom = room;
   }
 
   /** Returns the endpoints that may serve a request without a hint. */

@@ -117,6 +117,9 @@ describe("explanation of a decision", () => {
       notes: [`${note} 4,096 by earlier requests.`],
       cache: { predicted: 4096, events: null, reported: null, prompt: null },
     });
+    expect(explained(512, 496, 496, 504).notes).toEqual([
+      `${note} 504 by earlier requests, 496 by KV-cache events and 496 of 504 by its answer.`,
+    ]);
     expect(explained(unknown, unknown, 16, 5120).notes).toEqual([`${note} 16 of 5,120 by its answer.`]);
     expect(explained(0, unknown, unknown, unknown).notes).toEqual([]);
     expect(explain(recordOf([candidate("a", [1, 1], W)])).cache).toBeNull();

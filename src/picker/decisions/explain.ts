@@ -188,9 +188,11 @@ function explainedCache({ predicted, events, reported, prompt }: RecordedCache):
 /** @returns undefined where nothing is known, or nothing was expected so far */
 function cacheText({ predicted, events, reported, prompt }: RecordedCache): string | undefined {
   if (Number.isNaN(reported) && !(predicted > 0) && !(events > 0)) return undefined;
+  // Expected blocks may be longer than the prompt: the last one counts whole.
+  const inPrompt = (tokens: number): string => grouped(Number.isNaN(prompt) ? tokens : Math.min(tokens, prompt));
   const sources = [
-    ...(Number.isNaN(predicted) ? [] : [`${grouped(predicted)} by earlier requests`]),
-    ...(Number.isNaN(events) ? [] : [`${grouped(events)} by KV-cache events`]),
+    ...(Number.isNaN(predicted) ? [] : [`${inPrompt(predicted)} by earlier requests`]),
+    ...(Number.isNaN(events) ? [] : [`${inPrompt(events)} by KV-cache events`]),
     ...(Number.isNaN(reported) ? [] : [`${grouped(reported)} of ${grouped(prompt)} by its answer`]),
   ];
   return `Tokens of the prompt in the cache of the endpoint: ${listed(sources)}.`;

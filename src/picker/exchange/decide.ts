@@ -15,6 +15,7 @@ import { modelNotAllowed, modelNotFound } from "../../pool/endpoints/served-mode
 import type { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import type { SpareRoom } from "../flowcontrol/spare-room.ts";
 import { refusalIn, refusePromise } from "../scheduling/plugin-calls.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
 import { isText } from "../scheduling/tokens/learnable-text.ts";
@@ -46,6 +47,8 @@ interface DeciderParts {
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** The preparation by producers before a decision. Absent: producers prepare nothing. */
   readonly preparation?: Preparation | undefined;
+  /** Returns the room for background requests. Absent or undefined: there are none. */
+  readonly spareRoom?: () => SpareRoom | undefined;
   /** `--disable-endpoint-subset-filter`. */
   readonly ignoreSubset: boolean;
   /** A request-header processor threw; the request went on without it. */
@@ -210,16 +213,29 @@ export class RequestDecider {
     admitted = false,
   ): Decided {
     const { scheduler } = this.#parts;
-    const { endpoints, down, unserving } = this.#candidates(subset, request.targetModel);
+    const spareRoom = caller?.background ? this.#parts.spareRoom?.() : undefined;
+    const { endpoints: all, down, unserving } = this.#candidates(subset, request.targetModel);
+    const endpoints = spareRoom === undefined ? all : spareRoom.withRoom(all);
     const refusal =
       refused ??
-      (endpoints.length === 0 ? this.#nobody(request, caller) : admitted ? undefined : this.#admit(request, endpoints));
+      (endpoints.length < all.length && endpoints.length === 0
+        ? noRoom()
+        : endpoints.length === 0
+          ? this.#nobody(request, caller)
+          : admitted
+            ? undefined
+            : this.#admit(request, endpoints));
     const more = down.length === 0 && unserving === undefined ? extras : { ...extras, down, unserving };
     const result =
       refusal === undefined
         ? scheduler.schedule(request, endpoints, down.length, more)
         : scheduler.refused(request, refusal, endpoints.length, down.length);
     return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
+  }
+
+  /** The endpoints that may serve a request now. */
+  candidates(subset: SubsetHint | undefined, { targetModel }: InferenceRequest): readonly Endpoint[] {
+    return this.#candidates(subset, targetModel).endpoints;
   }
 
   /** A detector that fails says nothing about the pool, so the request goes on as admitted. */
@@ -256,6 +272,11 @@ export class RequestDecider {
     if (!models.poolKnown) return NO_CANDIDATES;
     return endpoints.candidates(ignoreSubset ? undefined : subset, model);
   }
+}
+
+/** The refusal of a background request that found no room in time. It tells nothing about the load of the pool. */
+export function noRoom(): Rejection {
+  return new Rejection("evicted_priority", "no model server has room for a background request beside the others");
 }
 
 /** Returns up to eight distinct endpoints in uniformly random order. */

@@ -4,6 +4,7 @@ import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { FlowControl } from "../flowcontrol/flow-control.ts";
+import type { SpareRoom } from "../flowcontrol/spare-room.ts";
 import type { Quotas } from "../limits/quotas.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { CacheReports } from "./cache-reports.ts";
@@ -25,6 +26,8 @@ export interface ExchangeServices {
   readonly hooks: () => RequestHooks;
   /** The queues of the configuration in force; undefined where it has no flow control. */
   readonly flowControl: () => FlowControl | undefined;
+  /** Returns the room for background requests. Absent or undefined: there are none. */
+  readonly spareRoom?: () => SpareRoom | undefined;
   readonly budget: ByteBudget;
   /** The limits of keys and models. Absent: there are none. */
   readonly quotas?: Quotas | undefined;

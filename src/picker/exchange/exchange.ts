@@ -9,7 +9,7 @@ import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { Attempts, noneAnswered } from "./attempts.ts";
 import type { BudgetHolder } from "./body-account.ts";
-import type { Processed } from "./decide.ts";
+import { noRoom, type Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { EndedExchange, RequestSeries } from "./exchange-metrics.ts";
 import { ExchangeQuota } from "./exchange-quota.ts";
@@ -22,6 +22,7 @@ import { bodyTooLarge, forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import type { RequestEntry } from "./request-log.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
+import { RoomUse } from "./room-use.ts";
 import { routedOf } from "./routed.ts";
 import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
@@ -58,6 +59,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   #preparing: Preparing | undefined;
   /** The place in flow control, also after the request has left the queue. */
   #place: QueuePlace | undefined;
+  /** Undefined = the process has no background requests. */
+  readonly #room: RoomUse | undefined;
   #deciding: DecisionTrace | undefined;
   #decided = false;
   /** The number of its decision record; 0 = it has none. */
@@ -74,6 +77,8 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     this.#hooks = new HookRun(services.hooks);
     this.#entry = services.log?.open(wire);
     this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
+    const room = services.spareRoom?.();
+    this.#room = room && new RoomUse(room);
     this.#receivedAt = services.clock.now();
     services.observer?.opened(this.#receivedAt);
   }
@@ -145,7 +150,10 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     const next = this.#attempts?.failed(endpoint, failure, detail);
     this.#services.observer?.attemptFailed(this.#sequence, endpoint, failure, detail, next);
-    if (next !== undefined) return next;
+    if (next !== undefined) {
+      this.#room?.moved(next);
+      return next;
+    }
     this.#rejection = noneAnswered(endpoint, detail);
     return this.#rejection;
   }
@@ -218,6 +226,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     else this.#response.drop();
     this.#quota?.settle(this.#response, cause, this.#attempts !== undefined);
     this.#place?.ended(this.#response.usage);
+    this.#room?.ended();
     this.#learn(cause === "complete");
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
@@ -287,14 +296,41 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       this.#entry?.understood(processed.request);
       const over = processed.refusal === undefined ? this.#quota?.admit(processed.request) : undefined;
       if (over !== undefined) return this.#refuse(over, processed.request);
-      const flowControl = this.#services.flowControl();
-      const { request, refusal } = processed;
-      if (flowControl === undefined || refusal !== undefined || !decider.mayWait(this.#subset, request))
-        return this.#prepare(processed);
-      return this.#enter(flowControl, processed, body.length);
+      if (this.#room !== undefined && processed.caller?.background === true && this.#mayWait(processed))
+        return this.#waitForRoom(this.#room, processed, body.length);
+      return this.#queue(processed, body.length);
     } catch (error) {
       return this.#failed(error);
     }
+  }
+
+  #mayWait({ request, refusal }: Processed): boolean {
+    return refusal === undefined && this.#services.decider.mayWait(this.#subset, request);
+  }
+
+  /** A background request goes on at once where there is room, else when there is. */
+  #waitForRoom(room: RoomUse, processed: Processed, bytes: number): Decision | Promise<Decision> {
+    const { request } = processed;
+    const candidates = () => this.#services.decider.candidates(this.#subset, request);
+    const found = room.enter({ candidates, candidatesKey: request.targetModel, revoke: () => this.revoke() });
+    if (found === undefined) return this.#queue(processed, bytes);
+    return found.then((admitted) => {
+      if (this.#isOver) return OVER;
+      try {
+        return admitted
+          ? this.#queue(processed, bytes)
+          : this.#conclude({ ...processed, refusal: noRoom() }, undefined);
+      } catch (error) {
+        return this.#failed(error);
+      }
+    });
+  }
+
+  /** Goes through flow control, where the configuration in force has it. */
+  #queue(processed: Processed, bytes: number): Decision | Promise<Decision> {
+    const flowControl = this.#services.flowControl();
+    if (flowControl === undefined || !this.#mayWait(processed)) return this.#prepare(processed);
+    return this.#enter(flowControl, processed, bytes);
   }
 
   /** Enters flow control, and goes on at once where the pool has room. */
@@ -320,6 +356,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   #stopWaiting(): void {
     this.#preparing?.abort();
     this.#place?.cancel();
+    this.#room?.cancel();
   }
 
   /** Waits for the producers that prepare, where there are any. */
@@ -368,6 +405,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
       this.#attempts = Attempts.open(endpoints, result, this.#series.flow);
       this.#place?.decided();
+      this.#room?.counted(result.endpoints[0]!);
       const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;

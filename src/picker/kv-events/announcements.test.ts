@@ -50,6 +50,58 @@ describe("Announcements", () => {
     for (let slot = 0; slot < 100; slot++) expect(index.blocksOf(slot)).toBeGreaterThan(0);
   });
 
+  it("believes no rank above 1,024, and 16 groups of one endpoint", () => {
+    const { index, counts, announcements } = driven();
+    for (const rank of [1_025, 2 ** 40, Number.MAX_SAFE_INTEGER]) announcements.take(stored(-1), 0, rank, "m");
+    expect(skipped({ skips: () => counts.skips() })).toEqual([["too_many_sources", 3]]);
+    const ofState = (group: number): BlocksStored => ({ ...stored(group), kind: "mamba" });
+    for (let group = 0; group < 1_000; group++) announcements.take(ofState(group), 0, 0, "m");
+    expect(skipped({ skips: () => counts.skips() })).toEqual([
+      ["too_many_sources", 3],
+      ["unsupported_cache_kind", 16],
+      ["too_many_sources", 1_000 - 16],
+    ]);
+    expect(index.size).toBe(0);
+  });
+
+  it("hashes prompts for two block sizes of one endpoint, and for 16 of all; who has a known size is heard", () => {
+    const { index, counts, announcements } = driven();
+    const sized = (blockSize: number): BlocksStored => ({
+      ...stored(-1),
+      ...{ blockSize, tokens: new Int32Array(blockSize), tokenCount: blockSize },
+    });
+    for (let size = 1; size <= 10; size++) announcements.take(sized(size), 0, 0, "m");
+    expect(announcements.blockSizes).toEqual([1, 2]);
+    for (let slot = 1; slot < 100; slot++) announcements.take(sized(2 + slot), slot, 0, "m");
+    expect(announcements.blockSizes).toHaveLength(16);
+    announcements.take(sized(3), 100, 0, "m");
+    expect(index.blocksOf(100)).toBe(1);
+    announcements.take(sized(2 ** 16 + 1), 101, 0, "m");
+    expect(skipped({ skips: () => counts.skips() })).toEqual([
+      ["too_many_block_sizes", 8 + 99 - 14],
+      ["invalid_block_size", 1],
+    ]);
+  });
+
+  it("skips blocks with fewer tokens than they claim, and blocks that let an engine skip no beginning", () => {
+    const { index, counts, announcements } = driven();
+    const two = { low: Int32Array.of(1, 2), high: Int32Array.of(1, 2), count: 2 };
+    announcements.take(
+      { ...stored(-1), ...two, tokens: Int32Array.of(1, 2, 3), tokenCount: 3, blockSize: 2 },
+      0,
+      0,
+      "m",
+    );
+    announcements.take({ ...stored(0), kind: "sliding_window" }, 0, 0, "m");
+    // The group keeps its kind.
+    announcements.take({ ...stored(0), kind: "" }, 0, 0, "m");
+    expect(skipped({ skips: () => counts.skips() })).toEqual([
+      ["non_dense_block_span", 1],
+      ["unsupported_cache_kind", 2],
+    ]);
+    expect(index.size).toBe(0);
+  });
+
   it("forgotten sources make room for others, and whoever frees the memory is told", () => {
     const { index, announcements, cleared } = driven();
     for (let life = 0; life < 1_000; life++) {

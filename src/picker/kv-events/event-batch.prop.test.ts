@@ -161,4 +161,27 @@ describe("EventBatchReader", () => {
     expect(() => reader.read(removal(2 ** 14 + 1), () => events++)).toThrow(MalformedPayload);
     expect(events).toBe(1);
   });
+
+  it("refuses blocks without tokens, and a block with very many images", () => {
+    const stored = (size: number, images: number): Buffer => {
+      const extras = [Array.from({ length: images }, (_, n) => `image ${n}`)];
+      return Buffer.from(encode([1, [["BlockStored", [1], null, [7, 8], size, null, "GPU", null, extras]]]));
+    };
+    let events = 0;
+    reader.read(stored(2, 64), () => events++);
+    expect(events).toBe(1);
+    for (const payload of [stored(0, 1), stored(2, 65)])
+      expect(() => reader.read(payload, () => events++)).toThrow(MalformedPayload);
+    expect(events).toBe(1);
+  });
+
+  it("keeps no memory of a very long event", () => {
+    const room: number[] = [];
+    for (const tokens of [2 ** 18, 8]) {
+      const event = ["BlockStored", [1], null, Array.from({ length: tokens }, () => 1), tokens];
+      reader.read(Buffer.from(encode([1, [event]])), (one) => room.push(one.type === "stored" ? one.tokens.length : 0));
+    }
+    expect(room[0]).toBeGreaterThanOrEqual(2 ** 18);
+    expect(room[1]).toBeLessThan(1_000);
+  });
 });

@@ -137,6 +137,34 @@ describe("EventStream", () => {
     expect(done()).toEqual([]);
   });
 
+  it("a server that begins again with the sequence that was last has started again", () => {
+    const { stream, done } = driven({ replay: undefined });
+    stream.message(message(0));
+    stream.disconnected();
+    stream.message(message(0, 1));
+    expect(done()).toEqual(["0", "clear", "0"]);
+    expect(stream.restarts).toBe(1);
+  });
+
+  it.each([
+    ["messages", 16, 4_096],
+    ["bytes", 2 ** 20, 16],
+  ])("keeps so many %s while a replay stalls, and counts what it lost", async (_, bytes, most) => {
+    const { clock, stream, asked, done } = driven();
+    stream.message(message(0));
+    const payload = Buffer.alloc(bytes);
+    for (let sequence = 2; sequence < most + 500; sequence++) stream.message({ topic: "kv@a@m", sequence, payload });
+    expect(stream.held).toBe(most);
+    asked[0]!.events.message(message(1));
+    asked[0]!.events.done();
+    await clock.advanceAsync(0);
+    expect(stream.state).toBe("live");
+    expect(done()).toHaveLength(most + 2);
+    stream.message(message(most + 500));
+    expect(asked.map(({ from }) => from)).toEqual([1, most + 2]);
+    expect(stream.gaps).toBe(1 + 498);
+  });
+
   it("an error of one message that was held costs no other one", async () => {
     const { clock, stream, asked, done } = driven({}, 5);
     for (const n of [5, 6]) stream.message(message(n));

@@ -33,4 +33,21 @@ describe("Speculation", () => {
     speculation.expect(0, keys(5, 1));
     expect(index.remove(0, 0, 0, 5, 6)).toBe("removed");
   });
+
+  it("what an endpoint that left was expected to have goes, whoever has its slot; what others are stays", () => {
+    const clock = new VirtualClock();
+    const index = new EventIndex({ weights: [1], maxPairs: 800, key: 7 });
+    const speculation = new Speculation(index, clock, 0, 1_000);
+    speculation.expect(0, keys(100, 3));
+    speculation.expect(1, keys(100, 2));
+    // As the producer does when the endpoint leaves, and another one gets its slot.
+    index.clear(0);
+    speculation.forget(0);
+    expect([speculation.requests, speculation.blocks]).toEqual([1, 2]);
+    clock.advance(500);
+    speculation.expect(0, keys(100, 3));
+    clock.advance(500);
+    speculation.expire();
+    expect([index.blocksOf(0), index.blocksOf(1)]).toEqual([3, 0]);
+  });
 });

@@ -23,7 +23,7 @@ export interface CollectorOptions extends CadenceOptions {
   readonly scraper: Scraper;
   readonly metrics?: CollectorMetrics;
   /** Called when metrics of an endpoint were read. */
-  readonly onRead?: () => void;
+  readonly onRead?: (endpoint: PoolEndpoint) => void;
   /** Milliseconds for one scrape; default 1,000 (scheduling 1.2). */
   readonly timeout?: number;
   /** Scrapes under way at once; default 64. */
@@ -65,7 +65,7 @@ export class Collector {
   readonly #registry: EndpointRegistry;
   readonly #scraper: Scraper;
   readonly #metrics: CollectorMetrics | undefined;
-  readonly #onRead: (() => void) | undefined;
+  readonly #onRead: ((endpoint: PoolEndpoint) => void) | undefined;
   readonly #timeout: number;
   readonly #maxConcurrent: number;
   readonly #cadence: Cadence;
@@ -241,7 +241,7 @@ export class Collector {
       case "read":
         endpoint.metrics = result.metrics;
         endpoint.unscraped.scraped(seen, result.metrics);
-        this.#onRead?.();
+        this.#onRead?.(endpoint);
         if (result.partial) this.#metrics?.extractFailed();
         for (let i = result.pollFailures ?? 0; i > 0; i--) this.#metrics?.pollFailed();
         states.readable(endpoint);

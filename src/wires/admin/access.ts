@@ -50,9 +50,10 @@ export function loopbackOnly(open: boolean): Authorize {
 /** A host that no foreign site can own: an IP address or localhost, each with or without a port. */
 const ADDRESS = /^(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?$/;
 const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);
-/** The path below `/debug` that changes something. */
+/** The paths below `/debug` that change something. */
 export const CANCEL_PATH = "/debug/batches/cancel";
-const ORDERS: ReadonlySet<string> = new Set([CANCEL_PATH]);
+export const CANCEL_MESSAGE_PATH = "/debug/queues/cancel";
+const ORDERS: ReadonlySet<string> = new Set([CANCEL_PATH, CANCEL_MESSAGE_PATH]);
 
 /** The request of a context as the access check sees it. @param over of another request by the same client */
 export function adminRequest(

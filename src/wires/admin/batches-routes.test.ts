@@ -8,7 +8,7 @@ import { type AdminServer, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
 const VIEWS = { peers: () => undefined } as AdminViews;
-const FEED = { at: 1, open: 1, batches: [] } as unknown as ReturnType<BatchesSource["feed"]>;
+const FEED = { at: 1, open: 1, batches: [] } as unknown as Awaited<ReturnType<BatchesSource["feed"]>>;
 
 let admin: AdminServer | undefined;
 /** The ids of the batches that were cancelled. */
@@ -20,8 +20,8 @@ afterEach(async () => {
 });
 
 const SOURCE: BatchesSource = {
-  feed: () => FEED,
-  cancel(id) {
+  feed: async () => FEED,
+  async cancel(id) {
     if (id === "batch_none") return undefined;
     const isCancelled = id !== "batch_ended";
     if (isCancelled) cancelled.push(id);

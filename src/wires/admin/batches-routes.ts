@@ -10,14 +10,14 @@ const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER`
 
 /** The batches of a process, for its page. */
 export interface BatchesSource {
-  /** @throws SluiceError BATCH_STORE */
-  feed(): Omit<BatchesFeed, "mayCancel">;
+  /** @throws SluiceError of the store */
+  feed(): Promise<Omit<BatchesFeed, "mayCancel">>;
   /**
    * Begins to end a batch of any caller.
    * @returns the batch as it is now, and whether it is cancelled; undefined = there is no such batch
-   * @throws SluiceError BATCH_STORE
+   * @throws SluiceError of the store
    */
-  cancel(id: string): { readonly batch: BatchFeed; readonly isCancelled: boolean } | undefined;
+  cancel(id: string): Promise<{ readonly batch: BatchFeed; readonly isCancelled: boolean } | undefined>;
 }
 
 /** Serves `/debug/batches`, and cancels a batch for a client that may. @param source undefined = the process has no batches */
@@ -25,7 +25,7 @@ export function batchesRoutes(app: Hono, source: BatchesSource | undefined, auth
   app.get("/debug/batches", async (context) => {
     if (source === undefined) return refused(context, 404, NO_BATCHES);
     const verdict = await authorize(adminRequest(context, { method: "POST", path: CANCEL_PATH }));
-    return context.json({ ...source.feed(), mayCancel: verdict === undefined } satisfies BatchesFeed);
+    return context.json({ ...(await source.feed()), mayCancel: verdict === undefined } satisfies BatchesFeed);
   });
   app.post(CANCEL_PATH, async (context) => {
     if (source === undefined) return refused(context, 404, NO_BATCHES);
@@ -38,7 +38,7 @@ export function batchesRoutes(app: Hono, source: BatchesSource | undefined, auth
     if ("refusal" in posted) return posted.refusal;
     const order = posted.json as Partial<BatchCancel> | null;
     if (typeof order?.id !== "string" || order.id === "") return refused(context, 400, "the body is {id: ...}");
-    const found = source.cancel(order.id);
+    const found = await source.cancel(order.id);
     if (found === undefined) return refused(context, 404, "there is no such batch");
     const { batch, isCancelled } = found;
     if (!isCancelled) return refused(context, 409, `a batch with the status ${batch.status} cannot be cancelled`);

@@ -5,6 +5,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { listen, shut } from "./listen.ts";
+import { type MessagesSource, messagesRoutes } from "./messages-routes.ts";
 import { feedRoutes, helloOf } from "./page/routes.ts";
 import type { FeedSource } from "./page/source.ts";
 import { FeedStream } from "./page/stream.ts";
@@ -34,6 +35,8 @@ interface DispatchAdminOptions {
   readonly views: DispatchViews;
   /** What the page asks for; absent = no `/debug/feed`. */
   readonly feed?: FeedSource | undefined;
+  /** The queued messages; absent = no `/debug/queues/messages`. */
+  readonly messages?: MessagesSource | undefined;
   /** Decides about every request to the metrics port. The probes answer every peer. */
   readonly authorize: Authorize;
 }
@@ -52,10 +55,11 @@ export async function startDispatchAdmin(options: DispatchAdminOptions): Promise
   const { host, views, clock, authorize } = options;
   const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes");
   try {
-    const { feed } = options;
+    const { feed, messages } = options;
     const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers));
     const app = metricsApp(views, authorize, (routes) => {
       if (feed !== undefined && stream !== undefined) feedRoutes(routes, feed, stream);
+      if (messages !== undefined) messagesRoutes(routes, messages, authorize, clock);
     });
     const metrics = await listen(app, { host, port: options.metricsPort }, "the metrics");
     return {

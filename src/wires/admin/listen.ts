@@ -1,7 +1,6 @@
-import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { SecureContextOptions } from "node:tls";
-import { serve } from "@hono/node-server";
 import type { Hono } from "hono";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import { listenFailed } from "../../base/inference/listen-address.ts";
@@ -32,20 +31,31 @@ export interface ListenOptions {
  */
 export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = serve(
-      {
-        ...{ fetch: app.fetch, hostname: host, port },
-        ...(tls === undefined
-          ? { createServer: createHttpServer }
-          : {
-              createServer: createHttpsServer,
-              serverOptions: { ...tlsSettings(tls), requestCert: tls.clientCa !== undefined, rejectUnauthorized: true },
-            }),
-      },
-      () => resolve(server),
-    ) as Server;
+    const answer = answering(app);
+    const server =
+      tls === undefined
+        ? createHttpServer(answer)
+        : createHttpsServer(
+            { ...tlsSettings(tls), requestCert: tls.clientCa !== undefined, rejectUnauthorized: true },
+            answer,
+          );
     server.on("error", (cause: Error) => reject(listenFailed(`${hostPort(host, port)} for ${what}`, cause)));
+    server.listen(port, host, () => resolve(server));
   });
+}
+
+/**
+ * Loads the bridge to Node's servers with the first request: it reads the classes of fetch, for which Node.js compiles undici, a tenth
+ * of the CPU time of a start without its warm-up.
+ */
+function answering(app: Hono): RequestListener {
+  let bridge: Promise<RequestListener> | undefined;
+  const load = async (): Promise<RequestListener> =>
+    (await import("@hono/node-server")).getRequestListener(app.fetch) as RequestListener;
+  return async (request, response) => {
+    bridge ??= load();
+    (await bridge)(request, response);
+  };
 }
 
 /** The settings of Node.js for a port with TLS; at least TLS 1.2. */

@@ -34,17 +34,34 @@ interface PageFile {
   readonly zipped: Uint8Array<ArrayBuffer>;
 }
 
+/** A file of the documentation. Nothing else below the folder has such a name. */
+const DOCS = /^\/docs\/(?:[\w-]+\/)?[\w-]+\.(?:html|css)$/;
+
 /** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0040-the-page.md). */
 export function pageRoutes(app: Hono): void {
   app.get("/", (context) => answer(context, "index.html"));
   app.get("/icon.svg", (context) => answer(context, "icon.svg"));
   app.get("/assets/:name", (context) => answer(context, `assets/${context.req.param("name")}`));
+  app.get("/docs/*", docs);
+}
+
+/** The documentation is read seldom, so it is not kept in memory. */
+async function docs(context: Context): Promise<Response> {
+  const { path } = context.req;
+  try {
+    if (!DOCS.test(path)) throw new Error("no such name");
+    const { folder } = await pageFiles();
+    const text = await readFile(join(folder, path), "utf8");
+    return context.body(text, 200, { ...HEADERS, "content-type": TYPES[extname(path)]!, "cache-control": "no-cache" });
+  } catch {
+    return context.text("the documentation has no such page: /docs/index.html lists them\n", 404);
+  }
 }
 
 async function answer(context: Context, name: string): Promise<Response> {
   let file: PageFile | undefined;
   try {
-    file = (await pageFiles()).get(name);
+    file = (await pageFiles()).files.get(name);
   } catch (error) {
     return context.text(`the page is not available: ${messageOf(error)}\n`, 503);
   }
@@ -60,10 +77,16 @@ async function answer(context: Context, name: string): Promise<Response> {
   });
 }
 
-let loaded: Promise<ReadonlyMap<string, PageFile>> | undefined;
+interface Page {
+  readonly folder: string;
+  /** By their path below the folder. */
+  readonly files: ReadonlyMap<string, PageFile>;
+}
 
-/** The files by path. A failed attempt is not kept: the next request tries again. */
-function pageFiles(): Promise<ReadonlyMap<string, PageFile>> {
+let loaded: Promise<Page> | undefined;
+
+/** The built page. A failed attempt is not kept: the next request tries again. */
+function pageFiles(): Promise<Page> {
   loaded ??= load();
   const loading = loaded;
   loading.catch(() => {
@@ -72,16 +95,16 @@ function pageFiles(): Promise<ReadonlyMap<string, PageFile>> {
   return loading;
 }
 
-async function load(): Promise<ReadonlyMap<string, PageFile>> {
+async function load(): Promise<Page> {
   const folder = await folderOfPage();
   const files = new Map<string, PageFile>();
   for (const entry of await readdir(folder, { recursive: true })) {
     const type = TYPES[extname(entry)];
-    if (type === undefined) continue;
+    if (type === undefined || entry.startsWith("docs")) continue;
     const plain = new Uint8Array(await readFile(join(folder, entry)));
     files.set(entry.split(sep).join("/"), { type, plain, zipped: new Uint8Array(await promisify(gzip)(plain)) });
   }
-  return files;
+  return { folder, files };
 }
 
 /** A process of its own builds, so that this one goes on routing. @throws Error when the page cannot be built */

@@ -16,7 +16,7 @@ function start(limits: Partial<BatchLimits> = {}): void {
   rig = new EngineRig({ limits });
   woken = 0;
   api = batchApi({
-    ...{ store: rig.store, limits: rig.limits, clock: rig.clock },
+    ...{ store: rig.batches, limits: rig.limits, clock: rig.clock },
     wake: () => void woken++,
     onError: (error) => errors.push(error),
   });
@@ -66,7 +66,8 @@ const wanted = (file: string, over: object = {}): string =>
   });
 
 /** What the page gets. */
-const shown = () => batchesSource({ store: rig.store, clock: rig.clock, log: silentLogger, wake: () => void woken++ });
+const shown = () =>
+  batchesSource({ store: rig.batches, clock: rig.clock, log: silentLogger, wake: () => void woken++ });
 
 /** What the folder of contents holds. */
 const contents = (): string[] => readdirSync(join(rig.folder.path, "files"));
@@ -232,7 +233,7 @@ describe("/v1/batches", () => {
     await rig.settle(await rig.claim(1));
     woken = 0;
     for (let n = 0; n < 2; n++)
-      expect(shown().cancel(id)).toMatchObject({
+      expect(await shown().cancel(id)).toMatchObject({
         isCancelled: true,
         batch: { id, caller: "alice", status: "cancelling" },
       });
@@ -249,8 +250,8 @@ describe("/v1/batches", () => {
     const { body } = await call("POST", "/v1/batches", wanted(await uploaded()));
     await rig.finish(body["id"]!);
     woken = 0;
-    expect(shown().cancel(body["id"]!)).toMatchObject({ isCancelled: false, batch: { status: "completed" } });
-    expect(shown().cancel("batch_none")).toBeUndefined();
+    expect(await shown().cancel(body["id"]!)).toMatchObject({ isCancelled: false, batch: { status: "completed" } });
+    expect(await shown().cancel("batch_none")).toBeUndefined();
     expect(woken).toBe(0);
     await rig.engine.stop();
   });
@@ -312,7 +313,7 @@ describe("the Batch API", () => {
     await rig.pass(1000);
     await rig.settle(await rig.claim(2));
     await rig.pass(2000);
-    const feed = shown().feed();
+    const feed = await shown().feed();
     expect(feed).toMatchObject({ open: 1, linesLeft: 2, gate: { state: "unknown" } });
     expect(feed.batches).toMatchObject([
       {
@@ -327,7 +328,7 @@ describe("the Batch API", () => {
     ]);
     expect(feed.batches[0]!.etaSeconds).toBeGreaterThan(0);
     await rig.finish(first.body["id"]!);
-    expect(shown().feed()).toMatchObject({
+    expect(await shown().feed()).toMatchObject({
       ...{ open: 0, linesLeft: 0, linesPerSecond: 0 },
       batches: [{ status: "completed", etaSeconds: null, underWay: 0, endedAt: expect.any(Number) }],
     });

@@ -1,9 +1,13 @@
 import { Hono } from "hono";
 import type { BatchCaller } from "../../async/batch-api/records.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { ApiError } from "./api-error.ts";
 import { batchRoutes } from "./batch-routes.ts";
 import { fileRoutes } from "./file-routes.ts";
 import type { ApiBindings, BatchApiServices } from "./services.ts";
+
+/** Errors of the store and of the bucket. */
+const AWAY: ReadonlySet<string> = new Set(["BATCH_STORE", "BATCH_BUCKET", "BROKER_UNAVAILABLE"]);
 
 /** Answers a request of a known caller. Never rejects. */
 export type BatchApi = (request: Request, caller: BatchCaller) => Promise<Response>;
@@ -25,6 +29,8 @@ export function batchApi(services: BatchApiServices): BatchApi {
   app.onError((error, context) => {
     if (error instanceof ApiError) return context.json(error.body, error.status);
     services.onError(error);
+    if (error instanceof SluiceError && AWAY.has(error.code))
+      return context.json(new ApiError(503, "storage_error", "the store of the server cannot be used now").body, 503);
     return context.json(new ApiError(500, "internal_error", "the server failed; its log has the reason").body, 500);
   });
   return async (request, caller) => app.fetch(request, { caller });

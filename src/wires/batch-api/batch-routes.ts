@@ -13,7 +13,7 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
 
   app.post("/", async (context) => {
     const wanted = await readBatchRequest(context.req.raw, context.env.caller, limits);
-    const made = store.batches.add(wanted, limits, clock.wall() / 1000);
+    const made = await store.add(wanted, limits, clock.wall() / 1000);
     if (made === "no-file")
       throw new ApiError(400, "file_not_found", "you have no file with this id and the purpose batch", "input_file_id");
     if (made === "caller-full")
@@ -28,22 +28,23 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
     return context.json(batchObject(made));
   });
 
-  app.get("/", (context) => {
-    const found = store.batches.list(context.env.caller.id, listPart(context.req.query(), { most: 100, usual: 20 }));
+  app.get("/", async (context) => {
+    const found = await store.list(context.env.caller.id, listPart(context.req.query(), { most: 100, usual: 20 }));
     if (found === undefined) throw invalidParameter("after", "you have no batch with this id");
     return context.json(listObject(found.entries.map(batchObject), found.hasMore));
   });
 
-  app.get("/:id", (context) => context.json(batchObject(found(context))));
+  app.get("/:id", async (context) => context.json(batchObject(await found(context))));
 
-  app.get("/:id/progress", (context) =>
-    context.json(progressObject(found(context), store.gate(), clock.wall() / 1000)),
-  );
+  app.get("/:id/progress", async (context) => {
+    const [batch, gate] = await Promise.all([found(context), store.gate()]);
+    return context.json(progressObject(batch, gate, clock.wall() / 1000));
+  });
 
-  app.post("/:id/cancel", (context) => {
-    const { id } = found(context);
-    if (!store.batches.cancel(id, clock.wall() / 1000)) {
-      const now = found(context).status;
+  app.post("/:id/cancel", async (context) => {
+    const { id } = await found(context);
+    if (!(await store.cancel(id, clock.wall() / 1000))) {
+      const now = (await found(context)).status;
       throw new ApiError(
         400,
         "batch_not_cancellable",
@@ -52,13 +53,13 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
       );
     }
     wake();
-    return context.json(batchObject(found(context)));
+    return context.json(batchObject(await found(context)));
   });
 
   /** The batch of the path. @throws ApiError where the caller has none */
-  function found(context: Context<ApiBindings>): StoredBatch {
+  async function found(context: Context<ApiBindings>): Promise<StoredBatch> {
     const id = context.req.param("id") ?? "";
-    const batch = store.batches.find(context.env.caller.id, id);
+    const batch = await store.find(context.env.caller.id, id);
     if (batch === undefined) throw notFound("batch", id);
     return batch;
   }

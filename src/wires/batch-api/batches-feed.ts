@@ -1,6 +1,6 @@
 import { paceOf, roundedRate } from "../../async/batch-api/batch-pace.ts";
 import { type BatchStatus, isOpen } from "../../async/batch-api/batch-status.ts";
-import type { BatchStore } from "../../async/batch-api/batch-store.ts";
+import type { Batches } from "../../async/batch-api/batches.ts";
 import type { StoredBatch } from "../../async/batch-api/records.ts";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
@@ -11,7 +11,7 @@ import type { BatchFeed } from "../admin/feed/batches.ts";
 const SHOWN = 100;
 
 interface BatchesParts {
-  readonly store: BatchStore;
+  readonly store: Batches;
   readonly clock: Clock;
   readonly log: Logger;
   /** A batch is cancelled. */
@@ -22,10 +22,10 @@ interface BatchesParts {
 export function batchesSource({ store, clock, log, wake }: BatchesParts): BatchesSource {
   return {
     feed: () => batchesFeed(store, clock),
-    cancel(id) {
+    async cancel(id) {
       const now = clock.wall() / 1000;
-      const isCancelled = store.batches.cancel(id, now);
-      const batch = store.batches.any(id);
+      const isCancelled = await store.cancel(id, now);
+      const batch = await store.any(id);
       if (batch === undefined) return undefined;
       if (isCancelled) {
         log.info({ batch: id, caller: batch.caller.name }, "a batch is cancelled by the admin port");
@@ -36,17 +36,17 @@ export function batchesSource({ store, clock, log, wake }: BatchesParts): Batche
   };
 }
 
-/** The batches of all callers. @throws SluiceError BATCH_STORE */
-function batchesFeed(store: BatchStore, clock: Clock): ReturnType<BatchesSource["feed"]> {
+/** The batches of all callers. @throws SluiceError of the store */
+async function batchesFeed(store: Batches, clock: Clock): ReturnType<BatchesSource["feed"]> {
   const now = clock.wall();
-  const { open, left, rate } = store.batches.totals();
+  const [{ open, left, rate }, gate, latest] = await Promise.all([store.totals(), store.gate(), store.latest(SHOWN)]);
   return {
     at: now,
-    gate: store.gate() ?? {
+    gate: gate ?? {
       ...{ state: "unknown", because: "the process is starting", budget: null, baseline: null, running: 0, workers: 0 },
     },
     ...{ open, linesLeft: left, linesPerSecond: roundedRate(rate) },
-    batches: store.batches.latest(SHOWN).map((batch) => feedOf(batch, now / 1000)),
+    batches: latest.map((batch) => feedOf(batch, now / 1000)),
   };
 }
 

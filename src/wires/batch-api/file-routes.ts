@@ -22,11 +22,11 @@ export function fileRoutes(services: BatchApiServices): Hono<ApiBindings> {
 
   app.post("/", async (context) => context.json(fileObject(await upload(context, services, uploads))));
 
-  app.get("/", (context) => {
+  app.get("/", async (context) => {
     const { purpose, ...query } = context.req.query();
     if (purpose !== undefined && purpose !== "batch" && purpose !== "batch_output")
       return context.json(listObject([], false));
-    const found = store.files.list(
+    const found = await store.listFiles(
       context.env.caller.id,
       listPart(query, { most: 10_000, usual: 1000 }, ["purpose"]),
       purpose,
@@ -35,22 +35,22 @@ export function fileRoutes(services: BatchApiServices): Hono<ApiBindings> {
     return context.json(listObject(found.entries.map(fileObject), found.hasMore));
   });
 
-  app.get("/:id", (context) => context.json(fileObject(found(context))));
+  app.get("/:id", async (context) => context.json(fileObject(await found(context))));
 
   app.get("/:id/content", async (context) => {
-    const { id, bytes } = found(context);
-    const headers = { "content-type": "application/octet-stream", "content-length": String(bytes) };
+    const file = await found(context);
+    const headers = { "content-type": "application/octet-stream", "content-length": String(file.bytes) };
     if (context.req.method === "HEAD") return context.body(null, 200, headers);
-    const content = await store.contents.read(id, bytes).catch((error: unknown) => {
+    const content = await store.readFile(file).catch((error: unknown) => {
       services.onError(error);
       throw new ApiError(503, "storage_error", "the content of the file cannot be read now");
     });
     return context.body(Readable.toWeb(content) as ReadableStream, 200, headers);
   });
 
-  app.delete("/:id", (context) => {
+  app.delete("/:id", async (context) => {
     const id = context.req.param("id");
-    const removal = store.files.remove(context.env.caller.id, id);
+    const removal = await store.removeFile(context.env.caller.id, id);
     if (removal === "unknown") throw notFound("file", id);
     if (removal === "in-use")
       throw new ApiError(
@@ -63,9 +63,9 @@ export function fileRoutes(services: BatchApiServices): Hono<ApiBindings> {
   });
 
   /** The file of the path. @throws ApiError where the caller has none */
-  function found(context: Context<ApiBindings>): StoredFile {
+  async function found(context: Context<ApiBindings>): Promise<StoredFile> {
     const id = context.req.param("id") ?? "";
-    const file = store.files.find(context.env.caller.id, id);
+    const file = await store.file(context.env.caller.id, id);
     if (file === undefined) throw notFound("file", id);
     return file;
   }
@@ -80,20 +80,22 @@ async function upload(
 ): Promise<StoredFile> {
   const { store, limits, clock } = services;
   const owner = context.env.caller.id;
-  const upload = uploads.begin(owner, store.files.usage(owner));
+  const upload = uploads.begin(owner, await store.usage(owner));
   const id = newId("file-");
   try {
-    const { filename, bytes, fields } = await receiveUpload(context.req.raw, store.folder.upload(id), (size) =>
+    const { filename, bytes, fields } = await receiveUpload(context.req.raw, store.spool.upload(id), (size) =>
       upload.admit(size),
     );
     const createdAt = clock.wall() / 1000;
     const expiresAt = createdAt + lifeOf(fields, limits);
-    store.folder.complete(id);
     const file: StoredFile = { id, owner, purpose: "batch", filename, bytes, createdAt, expiresAt };
-    store.files.add(file);
+    // Uploads of other processes count once they are complete.
+    const refusal = await store.addFile(file, limits);
+    if (refusal === "too-many-files") throw tooManyFiles(limits);
+    if (refusal === "too-many-bytes") throw tooManyBytes(limits);
     return file;
   } catch (error) {
-    store.folder.remove(id);
+    store.spool.remove(id);
     throw error;
   } finally {
     upload.end();
@@ -118,6 +120,15 @@ function lifeOf(fields: ReadonlyMap<string, string>, { keep }: BatchLimits): num
   return Number(seconds);
 }
 
+function tooManyFiles({ callerFiles }: BatchLimits): ApiError {
+  return new ApiError(429, "quota_exceeded", `you have ${callerFiles} files, the most there may be; delete some`);
+}
+
+function tooManyBytes({ callerBytes }: BatchLimits): ApiError {
+  const message = `your files would have more than ${callerBytes} bytes; delete some`;
+  return new ApiError(413, "quota_exceeded", message, "file");
+}
+
 /** Bytes and number of the uploads under way. */
 class Uploads {
   readonly #limits: BatchLimits;
@@ -133,12 +144,12 @@ class Uploads {
     owner: string,
     usage: { readonly bytes: number; readonly files: number },
   ): { admit(size: number): void; end(): void } {
-    const { callerFiles, callerBytes, fileBytes } = this.#limits;
+    const limits = this.#limits;
+    const { callerFiles, callerBytes, fileBytes } = limits;
     const own = this.#byOwner.get(owner) ?? { bytes: 0, uploads: 0 };
     if (own.uploads >= CALLER_UPLOADS || this.#all >= ALL_UPLOADS)
       throw new ApiError(429, "too_many_uploads", "too many uploads are under way; try again when one has ended");
-    if (usage.files + own.uploads >= callerFiles)
-      throw new ApiError(429, "quota_exceeded", `you have ${callerFiles} files, the most there may be; delete some`);
+    if (usage.files + own.uploads >= callerFiles) throw tooManyFiles(limits);
     this.#byOwner.set(owner, own);
     own.uploads++;
     this.#all++;
@@ -149,13 +160,7 @@ class Uploads {
           throw new ApiError(413, "file_too_large", `the file has more than ${fileBytes} bytes`, "file");
         own.bytes += size - admitted;
         admitted = size;
-        if (usage.bytes + own.bytes > callerBytes)
-          throw new ApiError(
-            413,
-            "quota_exceeded",
-            `your files would have more than ${callerBytes} bytes; delete some`,
-            "file",
-          );
+        if (usage.bytes + own.bytes > callerBytes) throw tooManyBytes(limits);
       },
       end: () => {
         own.bytes -= admitted;

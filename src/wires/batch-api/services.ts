@@ -1,10 +1,10 @@
-import type { BatchStore } from "../../async/batch-api/batch-store.ts";
+import type { Batches } from "../../async/batch-api/batches.ts";
 import type { BatchCaller, BatchLimits } from "../../async/batch-api/records.ts";
 import type { Clock } from "../../base/clock/clock.ts";
 
 /** What the routes of the Batch API share. */
 export interface BatchApiServices {
-  readonly store: BatchStore;
+  readonly store: Batches;
   readonly limits: BatchLimits;
   readonly clock: Clock;
   /** Batches are new or cancelled. */

@@ -28,8 +28,8 @@ export const batchSettings = z.strictObject({
     .int()
     .min(1)
     .max(10_000)
-    .default(64)
-    .describe("The most requests of batches at the model servers at a time."),
+    .default(1024)
+    .describe("The most requests of batches at the model servers at a time, however much room there is."),
   window: z.int().min(1).max(1_000_000).default(2000).describe("The most lines of one batch in the queue at a time."),
   baseline: z
     .number()

@@ -17,7 +17,7 @@ beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "sluice-gateway-batches-"));
   batches = new GatewayBatches({
     ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } },
-    ...{ saturation: () => 0, clock: new VirtualClock(), log: silentLogger },
+    ...{ allowance: () => ({ requests: 0, size: 1 }), clock: new VirtualClock(), log: silentLogger },
   });
 });
 afterEach(async () => {
@@ -58,7 +58,7 @@ describe("who may use the port of the batches", () => {
   it("keeps the folder to itself until it is closed", async () => {
     const parts = {
       ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } as const },
-      ...{ saturation: () => 0, clock: new VirtualClock(), log: silentLogger },
+      ...{ allowance: () => ({ requests: 0, size: 1 }), clock: new VirtualClock(), log: silentLogger },
     };
     expect(() => new GatewayBatches(parts)).toThrow(expect.objectContaining({ code: "BATCH_SERVED" }));
     await batches.close();
@@ -69,6 +69,6 @@ describe("who may use the port of the batches", () => {
     expect([batches.claims("/v1/batches"), batches.claims("/v1/models")]).toEqual([true, false]);
     const response = await batches.answer(new Request("http://gateway/v1/batches"), KNOWN);
     expect(await response.json()).toMatchObject({ object: "list", data: [] });
-    expect(batches.shown.feed()).toMatchObject({ open: 0, gate: { state: "unknown" } });
+    expect(await batches.shown.feed()).toMatchObject({ open: 0, gate: { state: "unknown" } });
   });
 });

@@ -2,7 +2,9 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
 import { BatchThread } from "../../async/batch-api/batch-thread.ts";
+import type { Batches } from "../../async/batch-api/batches.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
+import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
 import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
 import { S3Contents } from "../../async/batch-api/s3-contents.ts";
 import type { S3Objects } from "../../async/batch-api/s3-objects.ts";
@@ -25,7 +27,7 @@ import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { LogSettings } from "./gateway-options.ts";
 
-/** Milliseconds between two figures of the saturation. */
+/** Milliseconds between two figures of the room. */
 const TELL = 100;
 /** Milliseconds for one attempt, and for the requests under way when the gateway ends. */
 const REQUEST_TIMEOUT = 600_000;
@@ -48,8 +50,8 @@ export interface GatewayBatchesParts {
   readonly webhook?: WebhookSettings | undefined;
   /** Undefined = files stay in the folder. */
   readonly bucket?: Bucket | undefined;
-  /** The saturation of the pool; 1 and above = full. @throws the error of the detector */
-  saturation(): number;
+  /** The requests of batches that may be under way, and the size of the pool in requests, >= 1. */
+  allowance(): { readonly requests: number; readonly size: number };
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -64,13 +66,14 @@ export class GatewayBatches implements LocalService {
   readonly #parts: GatewayBatchesParts;
   readonly #folder: BatchFolder;
   readonly #store: BatchStore;
+  readonly #batches: Batches;
   readonly #limits: BatchLimits;
   readonly #answer: (request: Request, caller: BatchCaller) => Promise<Response>;
   readonly #lock: { release(): void };
   readonly #secret = randomBytes(32).toString("base64url");
   readonly #bearer = Buffer.from(`Bearer ${this.#secret}`, "latin1");
   readonly #callers = new Map<string, Caller | Rejection>();
-  readonly #shared = new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT);
+  readonly #shared = new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT);
   #thread: BatchThread | undefined;
   #telling: Timer | undefined;
 
@@ -95,12 +98,18 @@ export class GatewayBatches implements LocalService {
       lines: settings.maxLines,
       keep: settings.keep / 1000,
     };
-    const shared = { store: this.#store, clock, wake: () => this.#thread?.wake() };
+    this.#batches = new FolderBatches(this.#store);
+    const shared = { store: this.#batches, clock, wake: () => this.#thread?.wake() };
     this.shown = batchesSource({ ...shared, log });
     this.#answer = batchApi({
       ...{ ...shared, limits: this.#limits },
       onError: (error) => log.error({ err: error }, "a request of the Batch API failed"),
     });
+  }
+
+  /** The share of each model server that batches leave free, 0 to below 1. */
+  get baseline(): number {
+    return this.#parts.settings.baseline;
   }
 
   claims(path: string): boolean {
@@ -120,7 +129,7 @@ export class GatewayBatches implements LocalService {
   showMetrics(registry: MetricsRegistry): () => void {
     const { webhook, bucket } = this.#parts;
     const ends = [
-      ...(webhook === undefined ? [] : [showWebhook(registry, this.#store.events)]),
+      ...(webhook === undefined ? [] : [showWebhook(registry, () => this.#store.events.figures())]),
       ...(bucket === undefined ? [] : [showBucket(registry, this.#store.bucketFiles())]),
     ];
     return () => {
@@ -150,7 +159,7 @@ export class GatewayBatches implements LocalService {
       {
         ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, saturation: this.#shared } },
+        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, room: this.#shared } },
       },
       clock,
       log,
@@ -165,7 +174,7 @@ export class GatewayBatches implements LocalService {
   async close(): Promise<void> {
     await this.#stop(0);
     this.#telling?.cancel();
-    this.#store.close();
+    this.#batches.close();
     this.#parts.bucket?.objects.close();
     this.#lock.release();
   }
@@ -179,13 +188,8 @@ export class GatewayBatches implements LocalService {
   #tell(): void {
     const { clock } = this.#parts;
     const figures = new Float64Array(this.#shared);
-    try {
-      figures[0] = this.#parts.saturation();
-    } catch {
-      // The gate then says that the gateway does not know.
-      figures[0] = Number.NaN;
-    }
-    figures[1] = clock.wall();
+    const { requests, size } = this.#parts.allowance();
+    figures.set([requests, size, clock.wall()]);
     this.#telling = clock.after(TELL, () => this.#tell(), true);
   }
 
@@ -195,14 +199,14 @@ export class GatewayBatches implements LocalService {
     return given.length === wanted.length && timingSafeEqual(given, wanted);
   }
 
-  #callerOf({ headers }: AccessHead): Verdict {
+  async #callerOf({ headers }: AccessHead): Promise<Verdict> {
     const id = headers.get(BATCH_HEADER) ?? "";
     for (let at = headers.length - 1; at >= 0; at--)
       if (headers.keys[at] === "authorization" || headers.keys[at] === BATCH_HEADER) headers.removeAt(at);
     let caller = this.#callers.get(id);
     if (caller === undefined) {
       if (this.#callers.size >= MOST_CALLERS) this.#callers.clear();
-      const batch = this.#store.batches.any(id);
+      const batch = await this.#batches.any(id);
       caller =
         batch === undefined
           ? new Rejection("key_invalid", "the batch of this request is gone")
@@ -217,7 +221,7 @@ export class GatewayBatches implements LocalService {
     const most = this.#parts.settings.priority;
     return {
       ...{ id, name: name || "batch", models: models && new Set(models), objective: undefined, choosesFlow: false },
-      ...{ priority: Math.min(priority ?? most, most), fairnessId },
+      ...{ priority: Math.min(priority ?? most, most), fairnessId, background: true },
     };
   }
 }

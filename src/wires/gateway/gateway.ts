@@ -171,8 +171,9 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
     await parts.followConfig(seen);
     await warmUp(clock, config);
     (await door.open(options.keys)).use();
-    const batches = await openBatches(options, { saturation: () => core.saturation().value, clock, log });
+    const batches = await openBatches(options, { allowance: () => core.spareRoom!.allowance(), clock, log });
     if (batches !== undefined) {
+      core.makeSpareRoom(batches.baseline);
       servers.push({ close: () => batches.close() });
       stops.push(batches.showMetrics(core.registry));
       const plain = options.listeners.some(({ tls }) => tls === undefined);

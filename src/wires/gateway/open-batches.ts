@@ -11,7 +11,7 @@ import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
  */
 export async function openBatches(
   { batch, env = {}, logging = { level: "info", encoder: undefined } }: GatewayOptions & Partial<LogSettings>,
-  parts: Pick<GatewayBatchesParts, "saturation" | "clock" | "log">,
+  parts: Pick<GatewayBatchesParts, "allowance" | "clock" | "log">,
 ): Promise<GatewayBatches | undefined> {
   if (batch?.folder === undefined) return undefined;
   const { GatewayBatches } = await import("./gateway-batches.ts");

@@ -7,9 +7,11 @@ import type { BatchQueue } from "../../../src/async/batch-api/batch-queue.ts";
 import { BatchStore } from "../../../src/async/batch-api/batch-store.ts";
 import { LANES } from "../../../src/async/batch-api/batch-table.ts";
 import { laneQueue } from "../../../src/async/batch-api/batch-task.ts";
+import type { Batches } from "../../../src/async/batch-api/batches.ts";
 import { BatchDatabase } from "../../../src/async/batch-api/database.ts";
 import { newId } from "../../../src/async/batch-api/file-table.ts";
 import { BatchFolder } from "../../../src/async/batch-api/folder.ts";
+import { FolderBatches } from "../../../src/async/batch-api/folder-batches.ts";
 import { LineBroker } from "../../../src/async/batch-api/line-broker.ts";
 import { LineQueue } from "../../../src/async/batch-api/line-queue.ts";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS, type StoredBatch } from "../../../src/async/batch-api/records.ts";
@@ -103,6 +105,11 @@ export class EngineRig {
     );
     if (typeof made === "string") throw new Error(made);
     return made.id;
+  }
+
+  /** The store as the engine and the API see it. */
+  get batches(): Batches {
+    return new FolderBatches(this.store);
   }
 
   get(id: string): StoredBatch {
@@ -209,13 +216,15 @@ export class EngineRig {
       inbox: (results) => queue.inbox(results),
       outstanding: (ids) => queue.outstanding(ids),
       withdraw: (ids) => queue.withdraw(ids),
+      drop: (results) => queue.drop(results),
+      hold: (isHeld) => queue.hold(isHeld),
     };
   }
 
   #newEngine(): BatchEngine {
-    const { store, clock, limits } = this;
+    const { batches, clock, limits } = this;
     return new BatchEngine({
-      ...{ store, clock, limits, window: this.#window, namesBatches: true, log: silentLogger },
+      ...{ store: batches, clock, limits, window: this.#window, namesBatches: true, log: silentLogger },
       queue: this.#counting(this.queue),
     });
   }

@@ -8,6 +8,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import type { BatchCancel } from "../../../src/wires/admin/feed/batches.ts";
 import type { FeedEvents, FeedHello } from "../../../src/wires/admin/feed/feed.ts";
+import type { MessageCancel, MessagesFeed } from "../../../src/wires/admin/feed/messages.ts";
 import { pageRoutes } from "../../../src/wires/admin/page-files.ts";
 import { batchesOf } from "./batches.ts";
 import { configOf } from "./config.ts";
@@ -16,7 +17,7 @@ import { demoStateOf } from "./demo.ts";
 import { columnsOf, endpointDetailOf, endpointOf } from "./endpoints.ts";
 import { figuresOf, overviewOf, totalsOf } from "./figures.ts";
 import { peersOf } from "./peers.ts";
-import { dispatchQueuesOf, flowQueuesOf } from "./queues.ts";
+import { dispatchQueuesOf, flowQueuesOf, messagesOf } from "./queues.ts";
 
 /** As many decisions as a process sends at a time. */
 const BATCH = 10;
@@ -139,6 +140,14 @@ export class FakeFeed {
       this.posts.push({ path: context.req.path, body });
       this.#cancelled.add(body.id);
       return context.json(batchesOf(this.#cancelled).batches.find(({ id }) => id === body.id)!);
+    });
+    app.get("/debug/queues/messages", (context) =>
+      context.json({ ...messagesOf(), queue: context.req.query("queue") ?? "" } satisfies MessagesFeed),
+    );
+    app.post("/debug/queues/cancel", async (context) => {
+      const body = (await context.req.json()) as MessageCancel;
+      this.posts.push({ path: context.req.path, body });
+      return body.id === "none" ? context.json({ error: "it has ended" }, 404) : context.json({ id: body.id });
     });
     app.get("/demo/state", (context) => context.json(demoStateOf()));
     app.post("/demo/:what", async (context) => {

@@ -53,6 +53,7 @@ const DISPATCH: Readonly<Record<string, (second: number) => number | null>> = {
   "budget.D": (s) => 0.45 + 0.25 * wave(s, 50),
   "budget.B": () => 0.35,
   "budget.N": (s) => Math.max(0, 64 * (0.1 + 0.25 * wave(s, 50))),
+  broker: () => 1,
   gate: (s) => (wave(s, 50) > -0.4 ? 1 : 0),
   cpu: () => 0.05,
   lag: () => 2,

@@ -1,4 +1,5 @@
 /** Made-up queues, in the shapes of src/wires/admin/feed/. */
+import type { MessagesFeed } from "../../../src/wires/admin/feed/messages.ts";
 import type { DispatchFeed, FlowControlFeed } from "../../../src/wires/admin/feed/queues.ts";
 
 export function flowQueuesOf(): FlowControlFeed {
@@ -51,7 +52,7 @@ export function flowQueuesOf(): FlowControlFeed {
 
 export function dispatchQueuesOf(): DispatchFeed {
   return {
-    ...{ kind: "dispatch", at: Date.now(), claims: 18, unwritten: 0 },
+    ...{ kind: "dispatch", at: Date.now(), claims: 18, unwritten: 0, brokerProblem: null },
     capacities: [
       {
         ...{
@@ -72,7 +73,7 @@ export function dispatchQueuesOf(): DispatchFeed {
           queue: "batch",
           pool: "default",
           gate: "saturation",
-          state: "held",
+          state: "closed",
           because: "the gate is closed",
           heldByGate: 3,
           capacities: ["c"],
@@ -90,6 +91,17 @@ export function dispatchQueuesOf(): DispatchFeed {
         ...{ nextDeadline: Math.floor(Date.now() / 1000) + 900, makesIt: true },
       },
     ],
+    noMessages: null,
     pools: [{ pool: "default", gate: "none", workers: 32, running: 17 }],
   };
+}
+
+/** The next messages of a queue, one of which cannot be read. */
+export function messagesOf(): Omit<MessagesFeed, "queue"> {
+  const now = Math.floor(Date.now() / 1000);
+  const message = (id: string | null, place: number) => ({
+    ...{ id, deadline: id === null ? null : now + 600 + place, created: id === null ? null : now - 90 },
+    ...{ retries: place % 2, bytes: 1200 + place },
+  });
+  return { mayCancel: true, at: Date.now(), messages: ["m-1", "<b>m-2</b>", null, "m".repeat(200)].map(message) };
 }

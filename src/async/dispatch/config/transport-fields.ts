@@ -206,7 +206,9 @@ const LEASE_FIELDS = {
   reclaim_interval_ms: count(5_000, { least: 100 }).describe(
     "Milliseconds between two checks for expired leases, at least 100.",
   ),
-  max_attempts: count(0).describe("Leases of a message that may expire before it becomes a dead letter; 0 = no limit."),
+  max_attempts: count(0).describe(
+    "Number of expired leases after which a message becomes a dead letter; 0 = no limit.",
+  ),
 };
 
 /** Most queues of one process. */

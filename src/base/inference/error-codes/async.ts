@@ -20,7 +20,7 @@ export const ASYNC_ERRORS = {
   },
   REDIS_REFUSED: {
     exit: 1,
-    cause: "Redis refuses a command, and would refuse each repetition.",
+    cause: "Redis refuses a command, and a retry does not help.",
     remedy: "Check the version of Redis, and that no other program uses the same keys.",
     hint: true,
   },
@@ -52,18 +52,18 @@ export const ASYNC_ERRORS = {
   },
   QUEUE_TRANSPORT: {
     exit: 1,
-    cause: "The command does not work with the transport of the configuration.",
-    remedy: "Use the transport sqlite or redis-sortedset, or the client of the transport itself.",
+    cause: "The command works only with the transports sqlite and redis-sortedset.",
+    remedy: "Configure one of these transports, or use a tool of your transport, such as gcloud pubsub.",
   },
   QUEUE_UNKNOWN: {
     exit: 2,
-    cause: "The queue does not exist, or the command does not say which of several queues it means.",
-    remedy: "Name one of the queues that the message lists, with --queue.",
+    cause: "The queue does not exist, or there are several queues and the command names none.",
+    remedy: "With --queue, name one of the queues that the message lists.",
   },
   QUEUE_IN_USE: {
     exit: 1,
-    cause: "A dispatcher works on the queue, so its messages cannot go back.",
-    remedy: "Stop the dispatcher and run the command again; --force takes the messages of a dispatcher that hangs.",
+    cause: "A dispatcher works on the queue, so the command changed nothing.",
+    remedy: "Stop the dispatcher and run the command again; if the dispatcher hangs, add --force.",
   },
   ENQUEUE_INPUT: {
     exit: 2,
@@ -83,7 +83,7 @@ export const ASYNC_ERRORS = {
   RESULT_INVALID: {
     exit: 1,
     cause: "An entry of a result queue is not a result.",
-    remedy: "Let no program but the dispatcher write to the result queue.",
+    remedy: "Let only the dispatcher write to the result queue.",
   },
   RESULT_MISSING: {
     exit: 1,
@@ -154,12 +154,12 @@ export const ASYNC_ERRORS = {
   BATCH_OUTPUT: {
     exit: 1,
     cause: "The output file of the batch cannot be used.",
-    remedy: "Name another output file, or correct the place that the message names.",
+    remedy: "Name another output file, or correct the line that the message names.",
   },
   BATCH_CHANGED: {
     exit: 1,
-    cause: "The output file belongs to a batch that began with another input or another queue.",
-    remedy: "Give the input and the queue with which the batch began, or another output file.",
+    cause: "The output file belongs to a batch with another input or another queue.",
+    remedy: "Give the input and the queue of that batch, or another output file.",
   },
   BATCH_JOURNAL: {
     exit: 1,
@@ -175,7 +175,7 @@ export const ASYNC_ERRORS = {
   },
   BATCH_RESULTS: {
     exit: 1,
-    cause: "The queue sends its results to a fixed result queue, but a batch needs a result queue of its own.",
+    cause: "The queue has a fixed result queue, but a batch needs its own.",
     remedy: "Name another queue, or remove result_queue_name from the configuration of the queue.",
   },
   BATCH_STORE: {
@@ -209,7 +209,7 @@ export const ASYNC_ERRORS = {
   },
   BATCH_SERVED: {
     exit: 1,
-    cause: "Another process serves the batches of the folder.",
-    remedy: "End that process, or name another folder: each folder has one server.",
+    cause: "Another process already serves the batches of this folder.",
+    remedy: "End the other process, or name another folder.",
   },
 } as const satisfies Record<string, ErrorRow>;

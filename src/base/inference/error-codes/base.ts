@@ -49,8 +49,8 @@ export const BASE_ERRORS = {
   },
   TLS_FILE_UNREADABLE: {
     exit: 1,
-    cause: "The file of a certificate or a key cannot be read.",
-    remedy: "Correct the path, or let the user of the process read the certificate and the key.",
+    cause: "The file of a certificate or of a key cannot be read.",
+    remedy: "Correct the path, or let the user of the process read the file.",
   },
   TLS_FILE_INVALID: {
     exit: 1,
@@ -60,7 +60,7 @@ export const BASE_ERRORS = {
   TLS_PAIR_MISMATCH: {
     exit: 1,
     cause: "The key does not belong to the certificate.",
-    remedy: "Give the key of the certificate.",
+    remedy: "Give the key that belongs to the certificate.",
   },
   LISTEN_FAILED: {
     exit: 1,
@@ -75,8 +75,8 @@ export const BASE_ERRORS = {
   },
   SERVER_TLS_FAILED: {
     exit: 1,
-    cause: "The gateway and a model server do not agree on TLS, or the certificate of the server is not accepted.",
-    remedy: "Give the authority of the certificate with --server-ca, and its name with --server-name.",
+    cause: "The TLS handshake with a model server fails, or the gateway does not accept the certificate of the server.",
+    remedy: "Give the file of the server's CA with --server-ca, and the name in its certificate with --server-name.",
   },
   GRPC_FRAME_MALFORMED: {
     exit: 1,

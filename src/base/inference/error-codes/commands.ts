@@ -19,17 +19,17 @@ export const COMMAND_ERRORS = {
   },
   FLAG_SYNTAX: {
     exit: 2,
-    cause: "The command cannot read how a flag is written.",
+    cause: "A word of the command line is not a flag, or a flag and its value have the wrong form.",
     remedy: "Write the flag as --name=value.",
   },
   FLAG_VALUE: {
     exit: 2,
-    cause: "The command does not accept the value of a flag or of an argument.",
+    cause: "The value of a flag or of an argument is not allowed.",
     remedy: "Give one of the values that the message describes.",
   },
   FLAG_MISSING: {
     exit: 2,
-    cause: "The command needs a flag or an argument that is missing.",
+    cause: "A flag or an argument is missing.",
     remedy: "Add the flag or the argument that the message names.",
   },
   FLAG_CONFLICT: {
@@ -39,7 +39,7 @@ export const COMMAND_ERRORS = {
   },
   FLAG_UNSUPPORTED: {
     exit: 1,
-    cause: "Sluice knows the flag, but does not support this value or this use of it.",
+    cause: "Sluice knows the flag, but does not support this value or use of it.",
     remedy: "Remove the flag.",
   },
   KEYS_MISSING: {
@@ -49,34 +49,34 @@ export const COMMAND_ERRORS = {
   },
   KEY_NAME: {
     exit: 1,
-    cause: "The keys file has no key of this name or id, the name is taken, or the key was revoked.",
+    cause: "The keys file does not have this name or id, the name exists already, or the key was revoked.",
     remedy: "Correct the name, or add a new key; sluice keys list prints the names, ids and states.",
   },
   KEYS_FILE_BUSY: {
     exit: 1,
-    cause: "Another command changes the keys file.",
+    cause: "Another command is changing the keys file.",
     remedy: "Try again; if no other command runs, remove the lock file that the message names.",
   },
   KEYS_FILE_WRITE: {
     exit: 1,
     cause: "The keys file cannot be written.",
-    remedy: "Correct the path, or let the user of the command write to the folder.",
+    remedy: "Correct the path, or let the user of the command write to its folder.",
   },
   ADMIN_UNREACHABLE: {
     exit: 1,
     cause: "No admin port answers at the address.",
-    remedy: "Start the gateway or the picker, and give the address of its admin port with --admin.",
+    remedy: "Start the gateway or the picker, or correct the address in --admin.",
   },
   ADMIN_REFUSED: {
     exit: 1,
-    cause: "The admin port refuses the command, because a token is missing or the command comes from another machine.",
+    cause: "The admin port requires a token, or answers only commands on its own machine.",
     remedy:
-      "Give the token of an account that may read the admin port with --token-file, or run the command on that machine.",
+      "Give a token that may read the admin port with --token-file, or run the command on the machine of the admin port.",
   },
   ADMIN_FOREIGN: {
     exit: 1,
-    cause: "A server answers at the address, but it is not an admin port, or it runs another version of Sluice.",
-    remedy: "Correct the address in --admin, or use the same version of Sluice on both sides.",
+    cause: "The server at the address is not an admin port, or is another version of Sluice.",
+    remedy: "Correct the address in --admin, or use the command of the same version.",
   },
   DECISION_UNKNOWN: {
     exit: 1,
@@ -90,8 +90,9 @@ export const COMMAND_ERRORS = {
   },
   RECORD_NOT_REPLAYABLE: {
     exit: 1,
-    cause: "Sluice cannot repeat the recorded decision.",
-    remedy: "Replay the record of a request that reached scheduling, with the configuration that decided it.",
+    cause:
+      "Sluice refused the recorded request before it chose an endpoint, or the configuration cannot repeat the decision.",
+    remedy: "Replay the record of a routed request, with the configuration of this record.",
   },
   FILE_EXISTS: {
     exit: 1,
@@ -100,8 +101,8 @@ export const COMMAND_ERRORS = {
   },
   FILE_NOT_WRITTEN: {
     exit: 1,
-    cause: "The file system does not take the file.",
-    remedy: "Choose a folder that exists, has room and may be written to.",
+    cause: "The file cannot be written.",
+    remedy: "Choose an existing folder that has free space and that the user of the command may write to.",
   },
   CHECK_UNREACHABLE: {
     exit: 2,
@@ -111,7 +112,7 @@ export const COMMAND_ERRORS = {
   },
   CONFIG_MIGRATION: {
     exit: 1,
-    cause: "The rewritten configuration would not mean the same as the old one.",
+    cause: "The migrated configuration would not mean the same as the old one.",
     remedy: "Edit the configuration by hand.",
   },
   ENVOY_RESOURCES: {
@@ -127,7 +128,7 @@ export const COMMAND_ERRORS = {
   ENVOY_ENDPOINTS: {
     exit: 1,
     cause: "The variant override-host needs a list of model servers with IP addresses.",
-    remedy: "List the IP address and the port of each model server in the file of --endpoints.",
+    remedy: "In the file of --endpoints, give the IP address and the port of each model server.",
   },
   SIM_OPTION: {
     exit: 2,
@@ -136,13 +137,13 @@ export const COMMAND_ERRORS = {
   },
   SIM_API: {
     exit: 1,
-    cause: "The simulator refuses a request, or injects a failure as configured.",
+    cause: "The simulator refuses the request, or injects a configured failure.",
     remedy: "Correct the request, or change the failure options of the simulator.",
   },
   WORKLOAD_INVALID: {
     exit: 1,
-    cause: "A number of a workload is outside its range.",
-    remedy: "Give a number of the range that the message names.",
+    cause: "A number of the workload is outside its range.",
+    remedy: "Give a number in the range that the message names.",
   },
   SIMULATE_REPORT: {
     exit: 1,
@@ -157,8 +158,8 @@ export const COMMAND_ERRORS = {
   },
   TRACE_INPUT: {
     exit: 2,
-    cause: "Sluice does not know the format of the trace, or can play none of its rows.",
-    remedy: "Give a trace in one of the formats that the message names, or correct the first row as the message says.",
+    cause: "Sluice does not know the format of the trace, or cannot use any of its rows.",
+    remedy: "Give a trace in a format that the message names, or correct the row that the message names.",
   },
   DEMO_SERVER: {
     exit: 1,

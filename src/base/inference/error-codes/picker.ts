@@ -9,7 +9,7 @@ export const PICKER_ERRORS = {
   },
   PLUGIN_CREATE: {
     exit: 1,
-    cause: "A plugin cannot be made from its parameters.",
+    cause: "The code of a plugin failed, or returned a wrong value, when Sluice created or called the plugin.",
     remedy: "Correct the parameters, or the function of the plugin that the message names.",
   },
   KV_EVENTS_CLIENT_MISSING: {
@@ -66,11 +66,11 @@ export const PICKER_ERRORS = {
   PICKER_TAKEN: {
     exit: 1,
     cause: "A profile has two picker plugins.",
-    remedy: "Remove one of the two picker plugins from the profile.",
+    remedy: "Remove one of the two from the profile.",
   },
   WEIGHT_INVALID: {
     exit: 1,
-    cause: "The weight of a scorer is not a number from 0 up.",
+    cause: "The weight of a scorer is negative or is not a number.",
     remedy: "Give the scorer a weight of 0 or more.",
   },
   PRODUCER_MISSING: {
@@ -81,7 +81,7 @@ export const PICKER_ERRORS = {
   },
   BINDING_AMBIGUOUS: {
     exit: 1,
-    cause: "Two plugins of one profile handler read the same kind of data from different producers.",
+    cause: "Two plugins of one profile handler read the same data from different producers.",
     remedy: "Name the same producer in both plugins.",
   },
   EXPRESSION_INVALID: {
@@ -91,13 +91,13 @@ export const PICKER_ERRORS = {
   },
   EXPRESSION_FAILED: {
     exit: 1,
-    cause: "An expression failed for the data of one request, or its result is not a number.",
+    cause: "An expression failed for one request, or its result is not a number.",
     remedy: "Correct the expression so that it gives a number for every request.",
   },
   COLUMN_MISSING: {
     exit: 1,
-    cause: "A plugin reads a column that no producer writes.",
-    remedy: "List the column in requires of the plugin, or read it with optionalColumn.",
+    cause: "The code of a plugin reads a column that no configured producer writes.",
+    remedy: "Declare the column in requires of the plugin, or read it with optionalColumn if it may be missing.",
   },
   DATA_UNDECLARED: {
     exit: 1,
@@ -112,12 +112,12 @@ export const PICKER_ERRORS = {
   PLUGIN_ASYNC: {
     exit: 1,
     cause: "A plugin returned a promise where a decision needs the result at once.",
-    remedy: "Let the plugin return the result itself, and wait in prepare of a producer.",
+    remedy: "Return the result itself, and wait only in prepare of a producer.",
   },
   PLUGIN_ANSWER: {
     exit: 1,
     cause: "A plugin returned a value of the wrong type.",
-    remedy: "Correct the plugin so that it returns the type that the message names.",
+    remedy: "Return the type that the message names.",
   },
   PLUGIN_HEADERS: {
     exit: 1,
@@ -131,8 +131,8 @@ export const PICKER_ERRORS = {
   },
   OUTCOME_UNKNOWN: {
     exit: 1,
-    cause: "A plugin refused a request with an unknown reason or without a sentence for the client.",
-    remedy: "Give one of the reasons that the message lists, and a sentence.",
+    cause: "A plugin refused a request with an unknown reason, or without a text for the client.",
+    remedy: "Give one of the reasons that the message lists, and a text.",
   },
   PREPARE_TIMEOUT: {
     exit: 1,
@@ -152,7 +152,7 @@ export const PICKER_ERRORS = {
   PREPARE_ABORTED: {
     exit: 1,
     cause: "The request ended while a producer prepared data for it.",
-    remedy: "No action is needed: Sluice passes this reason to the producer so that the producer stops.",
+    remedy: "No action is needed: the reason tells the producer to stop.",
   },
   RENDER_FAILED: {
     exit: 1,
@@ -181,9 +181,8 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_MODEL: {
     exit: 1,
-    cause: "Sluice has no tokenizer for the model of a request, and decided without tokens.",
-    remedy:
-      "Name the file in modelTokenizerMap, put it into autoDiscoveryDir, or set modelName where one model serves all.",
+    cause: "Sluice has no tokenizer for the model of the request, and decided without tokens.",
+    remedy: "Add the model to modelTokenizerMap or autoDiscoveryDir; if one model serves all requests, set modelName.",
   },
   TOKENIZER_FILE: {
     exit: 1,
@@ -192,8 +191,9 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_REQUEST: {
     exit: 1,
-    cause: "Sluice cannot turn the prompt of a request into tokens, and decided without them.",
-    remedy: "Check whether the model server accepts the request; if it does, the message says what Sluice lacks.",
+    cause: "Sluice cannot turn the prompt of the request into tokens, and decided without them.",
+    remedy:
+      "Check whether the model server accepts the request; if so, the message names the feature that Sluice lacks.",
   },
   TOKENIZER_LIMIT: {
     exit: 1,
@@ -208,6 +208,6 @@ export const PICKER_ERRORS = {
   TOO_MANY_SUBSCRIBERS: {
     exit: 1,
     cause: "Too many clients follow the decisions at the same time.",
-    remedy: "Close some of the clients that follow the decisions.",
+    remedy: "Close some of these clients.",
   },
 } as const satisfies Record<string, ErrorRow>;

@@ -9,7 +9,7 @@ export const POOL_ERRORS = {
   },
   DISCOVERY_DNS: {
     exit: 1,
-    cause: "A changed gateway.yaml names endpoints that DNS does not know.",
+    cause: "DNS has no addresses for a name in the changed gateway.yaml.",
     remedy: "Correct the name or the DNS server, and save the file again.",
   },
   ENGINE_UNKNOWN: {
@@ -39,12 +39,12 @@ export const POOL_ERRORS = {
   },
   POOL_WITHOUT_PICKER: {
     exit: 1,
-    cause: "The InferencePool names no endpoint picker, and v1alpha2 needs one.",
+    cause: "The InferencePool names no endpoint picker, which the version v1alpha2 requires.",
     remedy: "Add endpointPickerRef to the pool.",
   },
   POOL_NOT_STORABLE: {
     exit: 1,
-    cause: "The InferencePool has values that v1 does not allow.",
+    cause: "The InferencePool has values that the version v1 does not allow.",
     remedy: "Correct the fields of the pool that the message names.",
   },
   RESOURCES_FOLDER: {
@@ -81,12 +81,12 @@ export const POOL_ERRORS = {
   },
   KUBERNETES_TOKEN: {
     exit: 1,
-    cause: "The token for the API server holds characters that an HTTP header cannot carry.",
+    cause: "The token for the API server has characters that are not allowed in an HTTP header.",
     remedy: "Write the token as one line of printable characters.",
   },
   IN_CLUSTER_ACCOUNT: {
     exit: 1,
-    cause: "The pod has no usable service account.",
+    cause: "The pod has no usable ServiceAccount.",
     remedy: "Set automountServiceAccountToken: true in the pod's spec.",
   },
   KUBECONFIG_CONTEXT: {
@@ -107,7 +107,7 @@ export const POOL_ERRORS = {
   },
   ACCESS_REVIEW_BUSY: {
     exit: 1,
-    cause: "Too many callers of the admin port wait until the API server has checked their tokens.",
-    remedy: "Ask again later, or let fewer clients read the admin port.",
+    cause: "Too many clients of the admin port wait until the API server has checked their tokens.",
+    remedy: "Try again later, or let fewer clients read the admin port.",
   },
 } as const satisfies Record<string, ErrorRow>;

@@ -49,7 +49,8 @@ export type FigureName =
   | `budget.${"D" | "B" | "N"}`
   | "gate"
   | "cpu"
-  | "lag";
+  | "lag"
+  | "broker";
 
 /** The answer of `/debug/feed/overview`. */
 export interface Overview {

@@ -54,8 +54,12 @@ export interface DispatchFeed {
   /** Messages under a lease of this dispatcher, and results that the broker does not have yet. */
   readonly claims: number;
   readonly unwritten: number;
+  /** Why messages cannot be claimed or results cannot be written; null = they can. The counts are then the last known ones. */
+  readonly brokerProblem: string | null;
   readonly capacities: readonly CapacityFeed[];
   readonly queues: readonly QueueFeed[];
+  /** Why the messages of this transport cannot be listed and cancelled here, and what to do; null = they can. */
+  readonly noMessages: string | null;
   readonly pools: readonly {
     readonly pool: string;
     readonly gate: string;

@@ -11,7 +11,11 @@ interface Posting {
 }
 
 /** Refuses a request. */
-export function refused(context: Context, status: 400 | 403 | 404 | 409 | 413 | 415 | 429, error: string): Response {
+export function refused(
+  context: Context,
+  status: 400 | 403 | 404 | 409 | 413 | 415 | 429 | 503,
+  error: string,
+): Response {
   return context.json({ error } satisfies FeedError, status);
 }
 

@@ -1,0 +1,75 @@
+import type { Context, Hono } from "hono";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { type Authorize, adminRequest, CANCEL_MESSAGE_PATH } from "./access.ts";
+import type { MessageCancel, MessageFeed, MessageMarked, MessagesFeed } from "./feed/messages.ts";
+import { postedJson, refused } from "./page/posted-json.ts";
+
+/** The longest body in bytes: an id may be long. */
+const MAX_BODY = 4096;
+const MESSAGES_PATH = "/debug/queues/messages";
+
+/** The queued messages of a dispatcher, for its page. */
+export interface MessagesSource {
+  /** Why messages of this transport cannot be listed and cancelled, and what to do; undefined = they can. */
+  readonly unable: string | undefined;
+  /**
+   * The next messages of a queue, in the order of dispatch.
+   * @returns undefined = there is no such queue
+   * @throws SluiceError BROKER_UNAVAILABLE and others of the store
+   */
+  next(queue: string): Promise<readonly MessageFeed[] | undefined>;
+  /**
+   * Marks a message: not sent yet, it ends with CANCELLED.
+   * @returns false = the store has no message of this id
+   * @throws SluiceError as `next`
+   */
+  cancel(id: string): Promise<boolean>;
+}
+
+/** Lists the next messages of a queue, and cancels one for a client that may. */
+export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Authorize, clock: Clock): void {
+  app.get(MESSAGES_PATH, async (context) => {
+    if (source.unable !== undefined) return refused(context, 409, source.unable);
+    const queue = context.req.query("queue");
+    if (queue === undefined) return refused(context, 400, "the query is ?queue=NAME");
+    const verdict = await authorize(adminRequest(context, { method: "POST", path: CANCEL_MESSAGE_PATH }));
+    return fromStore(context, async () => {
+      const messages = await source.next(queue);
+      if (messages === undefined) return refused(context, 404, "there is no such queue");
+      return context.json({
+        queue,
+        at: clock.wall(),
+        mayCancel: verdict === undefined,
+        messages,
+      } satisfies MessagesFeed);
+    });
+  });
+  app.post(CANCEL_MESSAGE_PATH, async (context) => {
+    if (source.unable !== undefined) return refused(context, 409, source.unable);
+    const posted = await postedJson(context, {
+      maxBody: MAX_BODY,
+      foreign: "only the page of this process cancels messages",
+      tooLong: `the order has a content-length of at most ${MAX_BODY} bytes`,
+      notJson: "the body is not JSON",
+    });
+    if ("refusal" in posted) return posted.refusal;
+    const { id } = (posted.json ?? {}) as Partial<MessageCancel>;
+    if (typeof id !== "string" || id === "") return refused(context, 400, "the body is {id: ...}");
+    return fromStore(context, async () =>
+      (await source.cancel(id))
+        ? context.json({ id } satisfies MessageMarked)
+        : refused(context, 404, "no message of this ID can be cancelled: it has ended, or there never was one"),
+    );
+  });
+}
+
+/** A store that is away is no fault of this process. */
+async function fromStore(context: Context, answer: () => Promise<Response>): Promise<Response> {
+  try {
+    return await answer();
+  } catch (error) {
+    if (error instanceof SluiceError) return refused(context, 503, messageOf(error));
+    throw error;
+  }
+}

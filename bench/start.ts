@@ -38,7 +38,7 @@ interface Program {
   readonly args: readonly string[];
   /** The name in the last ready line; undefined for a program that ends. */
   readonly ready?: string;
-  /** A multiple of bare Node, on a machine where that takes 0.03 s and 43 MiB: 0.08 s, 0.6 s, 90 MiB. */
+  /** A multiple of bare Node, on a machine where that takes 0.03 s and 43 MiB: 0.08 s, 0.72 s (docs/adr/0034), 90 MiB. */
   readonly limit?: Limit;
 }
 
@@ -58,7 +58,7 @@ const PROGRAMS: readonly Program[] = [
       ...["--grpc-port", "0", "--grpc-health-port", "0", "--metrics-port", "0"],
     ],
     ready: "admin",
-    limit: { cpu: 20 },
+    limit: { cpu: 24 },
   },
   {
     name: "dispatch",

@@ -30,6 +30,7 @@ import type { Wire } from "../../src/picker/exchange/wire.ts";
 import { FlowControl } from "../../src/picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../src/picker/flowcontrol/legacy-admission.ts";
 import type { FlowControlSettings } from "../../src/picker/flowcontrol/settings.ts";
+import { SpareRoom } from "../../src/picker/flowcontrol/spare-room.ts";
 import type { Quotas } from "../../src/picker/limits/quotas.ts";
 import { described, type MemberDescription } from "../../src/picker/scheduling/build.ts";
 import { Scheduler } from "../../src/picker/scheduling/scheduler.ts";
@@ -71,6 +72,8 @@ export interface TestCoreOptions {
   readonly saturation?: SaturationDetector["saturation"];
   /** Requests queue. The detector of the settings counts; by default they do not queue. */
   readonly flowControl?: FlowControlSettings;
+  /** The share of each endpoint that background requests leave free; absent = there are none. */
+  readonly baseline?: number;
   /** The wire walks down the list by itself. */
   readonly retries?: boolean;
   readonly emitScores?: boolean;
@@ -100,6 +103,7 @@ export class TestCore {
   readonly strangers: string[] = [];
   readonly hooks: RequestHooks;
   readonly flowControl: FlowControl | undefined;
+  readonly spareRoom: SpareRoom | undefined;
   /** For exchanges opened from now on. */
   tracing: Tracing | undefined;
   requestLog: RequestLog | undefined;
@@ -162,6 +166,7 @@ export class TestCore {
         preparers: () => this.scheduler.preparers,
         onFailed: (_producer, error) => this.errors.push(error),
       }),
+      spareRoom: () => this.spareRoom,
       ignoreSubset: options.ignoreSubset ?? false,
       onPluginError: (_plugin, error) => this.errors.push(error),
     });
@@ -171,6 +176,11 @@ export class TestCore {
         settings: options.flowControl,
         pool: () => this.endpoints.candidates().endpoints,
         events: silentEvents((error) => this.errors.push(error)),
+      });
+    if (options.baseline !== undefined)
+      this.spareRoom = new SpareRoom({
+        ...{ clock, baseline: options.baseline, pool: () => this.endpoints.list() },
+        saturation: () => 0,
       });
     const { endpoints = 3 } = options;
     const pool = typeof endpoints === "number" ? Array.from({ length: endpoints }, () => ({})) : endpoints;
@@ -207,6 +217,7 @@ export class TestCore {
         decider: this.decider,
         hooks: () => this.hooks,
         flowControl: () => this.flowControl,
+        spareRoom: () => this.spareRoom,
         metrics: this.exchangeMetrics,
         tracing: this.tracing,
         log: this.requestLog,

@@ -54,6 +54,7 @@ export function stopsGrowth(bytes: number, options: readonly string[]): boolean 
   return bytes >= YOUNG && !options.some((option) => /semi[-_]space/.test(option));
 }
 
-function isMeasured(): boolean {
+/** Whether this Node.js has the flags of V8 that Sluice sets at run time. */
+export function isMeasured(): boolean {
   return Number(process.versions.node.split(".")[0]) >= MEASURED;
 }

@@ -95,15 +95,30 @@ describe("the room for background requests", () => {
     expect(log.slice(4)).toEqual(["d revoked", "c revoked"]);
   });
 
-  it("sends one back that found no room within two seconds", () => {
-    const { clock, send, other, log, room } = make([5]);
-    for (let i = 0; i < 5; i++) other(0);
-    send("a");
-    clock.advance(1999);
+  it("sends one back after two seconds that keeps others from room which it cannot use, and any after a minute", () => {
+    const { clock, pool, scrape, send, other, log, room } = make([5, 5]);
+    const taken = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1].map((at) => other(at));
+    send("a", [pool[0]!]);
+    send("b", [pool[0]!]);
+    clock.advance(4000);
+    scrape(0, 5);
+    scrape(1, 5);
+    expect([log, room.waiting]).toEqual([[], 2]);
+    for (const ticket of taken.slice(5)) ticket.release();
+    clock.advance(100);
+    scrape(1, 0);
+    clock.advance(100);
     expect(log).toEqual([]);
-    clock.advance(1);
-    expect(log).toEqual(["a refused"]);
-    expect(room.waiting).toBe(0);
+    while (log.length === 0 && clock.now() < 10_000) {
+      clock.advance(100);
+      scrape(1, 0);
+    }
+    expect([log, room.waiting]).toEqual([["a refused", "b refused"], 0]);
+    send("c", [pool[0]!]);
+    for (let second = 0; second < 59; second++) clock.advance(1000);
+    expect(room.waiting).toBe(1);
+    clock.advance(1000);
+    expect(log.at(-1)).toBe("c refused");
   });
 
   it("lets one pass whose server has room, although another one waits before it", () => {

@@ -2,8 +2,12 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { EndpointRoom } from "./endpoint-room.ts";
 
-/** Milliseconds that a background request waits for room, before it goes back to where it came from. */
+/**
+ * Milliseconds after which a background request that waits goes back to where it came from: if there is room that only others can use, and
+ * in any case.
+ */
 const PATIENCE = 2000;
+const LONGEST_WAIT = 60_000;
 /** The saturation of an endpoint above which the detector in force counts it as full. */
 const TIGHT = 15 / 16;
 /** Milliseconds over which the largest allowance counts. */
@@ -92,7 +96,7 @@ export class SpareRoom {
     if (this.#waiting.size === 0 && this.#fits(request)) this.#admit(place);
     else {
       this.#waiting.add(place);
-      place.timer = this.#parts.clock.after(PATIENCE, () => this.#leave(place, false), true);
+      this.#watch(place, this.#parts.clock.now() + LONGEST_WAIT);
     }
     return place;
   }
@@ -199,6 +203,17 @@ export class SpareRoom {
       if (this.#fits(place.request)) this.#leave(place, true);
       else without.add(candidatesKey);
     }
+  }
+
+  /** @param until monotonic milliseconds */
+  #watch(place: SparePlace, until: number): void {
+    const { clock, pool } = this.#parts;
+    const look = (): void => {
+      const now = clock.now();
+      if (now < until && this.#roomOf(pool(), now) <= this.#undecided) this.#watch(place, until);
+      else this.#leave(place, false);
+    };
+    place.timer = clock.after(PATIENCE, look, true);
   }
 
   #leave(place: SparePlace, admitted: boolean): void {

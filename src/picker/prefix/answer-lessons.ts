@@ -75,7 +75,7 @@ export class AnswerLessons {
     // Blocks that a request brings are there when the first byte of its answer is.
     const settled: number = unanswered.values().next().value ?? turn;
     unanswered.add(turn);
-    if (unanswered.size > MAX_UNANSWERED) unanswered.delete(unanswered.values().next().value!);
+    if (unanswered.size > MAX_UNANSWERED) unanswered.delete(settled);
     const parts = partsOf(before, blocks);
     const uses = this.#index.usesOf(slot);
     return {

@@ -138,7 +138,8 @@ describe("the load of peers", () => {
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
     const shared = new SharedLoad("10.0.0.0:8000", {
-      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, sentAt: 0, trust: 0, trustedAt: Number.NaN },
+      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, lastSecond: 0, sentAt: 0 },
+      ...{ trust: 0, trustedAt: Number.NaN },
     });
     shared.requests = 2;
     shared.tokens = 1;
@@ -225,12 +226,10 @@ describe("the home of a replica", () => {
     const all = replicas.map(homes);
     expect(all.map(({ length }) => length).sort()).toEqual([2, 2, 3]);
     expect(new Set(all.flat()).size).toBe(7);
-    expect(
-      replicas[0].registry
-        .list()
-        .map(({ peers }) => Math.round(peers!.lean))
-        .filter((lean) => lean > 0),
-    ).toContain(1000);
+    const leans = replicas[0].registry.list().map(({ peers }) => peers!.lean);
+    // One prompt of 1,000 tokens, and less while the replicas send little.
+    expect(Math.max(...leans)).toBeGreaterThan(100);
+    expect(Math.max(...leans)).toBeLessThan(1000);
   });
 
   it("is shared where there are more replicas than endpoints", () => {
@@ -280,7 +279,7 @@ describe("the home of a replica", () => {
     expect(lean()).toBeGreaterThan(0);
     expect(lean()).toBeLessThan(1000);
     sendEvery(20);
-    expect(lean()).toBeGreaterThan(3500);
+    expect(lean()).toBeGreaterThan(3000);
   });
 });
 

@@ -38,7 +38,8 @@ export const prefixCacheScorer = defineScorer({
       const total = candidates.column(PREFIX_TOTAL_BLOCKS);
       const blockTokens = candidates.column(PREFIX_BLOCK_TOKENS);
       for (let i = 0; i < candidates.count; i++) {
-        if (!(total[i]! > 0)) continue;
+        // Most candidates hold nothing of the prompt, and `out` is 0.
+        if (!(matched[i]! > 0 && total[i]! > 0)) continue;
         const length = Math.min(1, (matched[i]! * blockTokens[i]!) / matchLengthScaleTokens);
         const share = matched[i]! / total[i]!;
         out[i] = matchLengthWeight * length * length + (1 - matchLengthWeight) * share;

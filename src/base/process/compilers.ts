@@ -1,0 +1,22 @@
+import { setFlagsFromString } from "node:v8";
+import { isMeasured } from "./garbage.ts";
+
+/**
+ * Runs `work` while V8 leaves its last compiler, TurboFan, alone. Code that it has compiled before stays.
+ *
+ * An operator who chooses compilers in `NODE_OPTIONS` keeps them: then this only runs `work`.
+ */
+export async function withoutLastCompiler(work: () => Promise<void>): Promise<void> {
+  if (!isMeasured() || choosesCompilers([...process.execArgv, process.env["NODE_OPTIONS"] ?? ""])) return work();
+  setFlagsFromString("--no-turbofan");
+  try {
+    await work();
+  } finally {
+    setFlagsFromString("--turbofan");
+  }
+}
+
+/** Whether these options of Node.js say which compilers V8 uses. */
+export function choosesCompilers(options: readonly string[]): boolean {
+  return options.some((option) => /(?:turbofan|turbolev|maglev|max[-_]opt|jitless|lite[-_]mode)\b/.test(option));
+}

@@ -31,7 +31,7 @@ export interface ListenOptions {
  */
 export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const answer = answering(app);
+    const answer = answering(app, host);
     const server =
       tls === undefined
         ? createHttpServer(answer)
@@ -47,11 +47,12 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
 /**
  * Loads the bridge to Node's servers with the first request: it reads the classes of fetch, for which Node.js compiles undici, a tenth
  * of the CPU time of a start without its warm-up.
+ * @param hostname the host of a request that names none, as HTTP/1.0 allows
  */
-function answering(app: Hono): RequestListener {
+function answering(app: Hono, hostname: string): RequestListener {
   let bridge: Promise<RequestListener> | undefined;
   const load = async (): Promise<RequestListener> =>
-    (await import("@hono/node-server")).getRequestListener(app.fetch) as RequestListener;
+    (await import("@hono/node-server")).getRequestListener(app.fetch, { hostname }) as RequestListener;
   return async (request, response) => {
     bridge ??= load();
     (await bridge)(request, response);

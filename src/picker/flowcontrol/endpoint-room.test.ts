@@ -58,6 +58,24 @@ describe("the room at one endpoint", () => {
     expect(free()).toBe(1);
   });
 
+  it("grows for requests that end between two scrapes, so that no scrape shows them", () => {
+    const { endpoint, room, scrape, free } = make();
+    for (let at = 0; at < 20; at++) {
+      const more = free();
+      endpoint.inFlight.requests = more;
+      for (let n = 0; n < more; n++) room.counted();
+      endpoint.inFlight.requests = 0;
+      room.background = 0;
+      scrape(0);
+    }
+    expect(free()).toBeGreaterThanOrEqual(9);
+    scrape(0, 2);
+    scrape(4, 2);
+    scrape(0);
+    scrape(0);
+    expect(free()).toBe(3);
+  });
+
   it("has none while requests wait, while the KV cache is short, while metrics are old, and where the server is down", () => {
     const { endpoint, clock, free, scrape } = make();
     for (const running of [8, 0, 0]) scrape(running);

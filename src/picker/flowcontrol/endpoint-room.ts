@@ -33,6 +33,9 @@ export class EndpointRoom {
   /** Monotonic milliseconds of the last scrape with waiting requests, and of the last growth. */
   #waitedAt = Number.NEGATIVE_INFINITY;
   #grownAt = Number.NEGATIVE_INFINITY;
+  /** The most requests at the endpoint since the last scrape, and between the last two. */
+  #peak = 0;
+  #peakBefore = 0;
   /** Requests that this process does not know of, at the last two scrapes. */
   #strangers = 0;
   #strangersBefore = 0;
@@ -52,6 +55,12 @@ export class EndpointRoom {
   /** The requests at the endpoint: those in flight from this process and its peers, and those of others. */
   get present(): number {
     return this.endpoint.inFlight.requests + Math.min(this.#strangers, this.#strangersBefore);
+  }
+
+  /** A background request was sent here, and counts. */
+  counted(): void {
+    this.background++;
+    this.#peak = Math.max(this.#peak, this.present);
   }
 
   /** Another model server may answer at the old address: nothing is known of it. */
@@ -76,14 +85,20 @@ export class EndpointRoom {
     this.#strangers = Math.max(0, running + waiting - this.endpoint.inFlight.requests);
     if (waiting === 0) {
       this.#waited = false;
-      this.#size = Math.max(this.#size, running);
+      // Requests that take less time than lies between two scrapes hardly show in what runs.
+      const fitted = this.#isFull ? running : Math.max(running, Math.min(this.#peakBefore, this.#size + this.#step));
+      this.#size = Math.max(this.#size, fitted);
       this.#most = Math.max(this.#most, running);
+      this.#peakBefore = this.#peak;
+      this.#peak = 0;
       if (this.#isFull) this.#calm(now);
       // Others came while the size was learned anew.
       else if (this.#wasFull && this.present > this.background) this.#isFull = true;
       return 0;
     }
     const isSure = this.#waited || running >= this.#most;
+    this.#peak = 0;
+    this.#peakBefore = 0;
     if (!this.#waited) this.#most = Math.max(running, (this.#most + running) / 2);
     this.#waited = true;
     this.#waitedAt = now;

@@ -113,7 +113,7 @@ export class SpareRoom {
     this.#undecided--;
     place.stage = "placed";
     place.endpoint = endpoint;
-    this.#of(endpoint).background++;
+    this.#of(endpoint).counted();
     this.#placed.add(place);
   }
 
@@ -121,7 +121,7 @@ export class SpareRoom {
   moved(place: SparePlace, endpoint: Endpoint): void {
     if (place.stage !== "placed") return;
     this.#of(place.endpoint!).background--;
-    this.#of(endpoint).background++;
+    this.#of(endpoint).counted();
     place.endpoint = endpoint;
   }
 

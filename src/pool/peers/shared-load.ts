@@ -18,8 +18,8 @@ export interface PeerPace {
   squares: number;
   /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
   recent: number;
-  /** The same in the last second. */
-  lastSecond: number;
+  /** The part of the requests that came within a lag of the one before; those at the end of a lag count less. Bursts count, rare as they are. */
+  crowded: number;
   sentAt: number;
   /** Computed once for each moment. */
   trust: number;
@@ -32,13 +32,15 @@ const LAGS = 4;
  * Requests of this process in a lag with which they say half of what its peers send: a few requests are chance, and many a burst.
  */
 const DOUBT = 8;
-/** Milliseconds over which the rate of requests is measured for a lean. */
-const RATE_WINDOW = 1000;
+/** The part of its mean that each request has. */
+const CROWDED_PART = 1 / 16;
 /**
- * With so many requests of peers that this process does not know of yet, a lean is nearly whole. Below one request, because two prompts
- * at one endpoint cost more than an endpoint that is a little busier than the others.
+ * With so many requests of peers that this process does not know of yet, two thirds of a lean count. Below one request, because two
+ * prompts at one endpoint cost more than an endpoint that is a little busier than the others.
  */
 const LEAN_FROM = 1 / 4;
+/** The part of a lean that always counts: it decides among equals. */
+const LEAST_PART = 1 / 20;
 /** The part of the means that each request has. */
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
@@ -94,10 +96,10 @@ export class SharedLoad implements PeerPart {
    * longer, and so they weigh by their length. The less likely there is such a prompt, the less the endpoint weighs.
    */
   get lean(): number {
-    const { busy, tokens, squares, lastSecond, lagMs } = this.#pace;
+    const { busy, tokens, squares, crowded } = this.#pace;
     if (this.isHome || busy === 0 || tokens === 0) return 0;
-    const unknown = (busy * lastSecond * lagMs) / RATE_WINDOW;
-    return Math.min(MOST_LEAN, squares / tokens) * (1 - Math.exp(-unknown / LEAN_FROM));
+    const likely = 1 - Math.exp((-busy * crowded) / LEAN_FROM);
+    return Math.min(MOST_LEAN, squares / tokens) * (LEAST_PART + (1 - LEAST_PART) * likely);
   }
 
   sent(tokens: number, now: number): void {
@@ -105,7 +107,7 @@ export class SharedLoad implements PeerPart {
     pace.tokens += (tokens - pace.tokens) * NEW_PART;
     pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
     pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
-    pace.lastSecond = pace.lastSecond * Math.exp((pace.sentAt - now) / RATE_WINDOW) + 1;
+    pace.crowded += (Math.exp((pace.sentAt - now) / pace.lagMs) - pace.crowded) * CROWDED_PART;
     pace.sentAt = now;
     pace.trustedAt = Number.NaN;
     const kept = Math.exp((this.#sentAt - now) / pace.lagMs);

@@ -18,8 +18,6 @@ export interface PeerPace {
   squares: number;
   /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
   recent: number;
-  /** The part of the requests that came within a lag of the one before; those at the end of a lag count less. Bursts count, rare as they are. */
-  crowded: number;
   sentAt: number;
   /** Computed once for each moment. */
   trust: number;
@@ -32,15 +30,6 @@ const LAGS = 4;
  * Requests of this process in a lag with which they say half of what its peers send: a few requests are chance, and many a burst.
  */
 const DOUBT = 8;
-/** The part of its mean that each request has. */
-const CROWDED_PART = 1 / 16;
-/**
- * With so many requests of peers that this process does not know of yet, two thirds of a lean count. Below one request, because two
- * prompts at one endpoint cost more than an endpoint that is a little busier than the others.
- */
-const LEAN_FROM = 1 / 4;
-/** The part of a lean that always counts: it decides among equals. */
-const LEAST_PART = 1 / 20;
 /** The part of the means that each request has. */
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
@@ -93,13 +82,11 @@ export class SharedLoad implements PeerPart {
 
   /**
    * The prompt that a request waits for, if a peer has just sent one that this process does not know of: long prompts make others wait
-   * longer, and so they weigh by their length. The less likely there is such a prompt, the less the endpoint weighs.
+   * longer, and so they weigh by their length.
    */
   get lean(): number {
-    const { busy, tokens, squares, crowded } = this.#pace;
-    if (this.isHome || busy === 0 || tokens === 0) return 0;
-    const likely = 1 - Math.exp((-busy * crowded) / LEAN_FROM);
-    return Math.min(MOST_LEAN, squares / tokens) * (LEAST_PART + (1 - LEAST_PART) * likely);
+    const { busy, tokens, squares } = this.#pace;
+    return this.isHome || busy === 0 || tokens === 0 ? 0 : Math.min(MOST_LEAN, squares / tokens);
   }
 
   sent(tokens: number, now: number): void {
@@ -107,7 +94,6 @@ export class SharedLoad implements PeerPart {
     pace.tokens += (tokens - pace.tokens) * NEW_PART;
     pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
     pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
-    pace.crowded += (Math.exp((pace.sentAt - now) / pace.lagMs) - pace.crowded) * CROWDED_PART;
     pace.sentAt = now;
     pace.trustedAt = Number.NaN;
     const kept = Math.exp((this.#sentAt - now) / pace.lagMs);

@@ -30,7 +30,6 @@ export class PeerTable {
     tokens: 0,
     squares: 0,
     recent: 0,
-    lastSecond: 0,
     sentAt: 0,
     trust: 0,
     trustedAt: Number.NaN,

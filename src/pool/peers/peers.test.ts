@@ -138,8 +138,7 @@ describe("the load of peers", () => {
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
     const shared = new SharedLoad("10.0.0.0:8000", {
-      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, lastSecond: 0, sentAt: 0 },
-      ...{ trust: 0, trustedAt: Number.NaN },
+      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, sentAt: 0, trust: 0, trustedAt: Number.NaN },
     });
     shared.requests = 2;
     shared.tokens = 1;
@@ -226,10 +225,12 @@ describe("the home of a replica", () => {
     const all = replicas.map(homes);
     expect(all.map(({ length }) => length).sort()).toEqual([2, 2, 3]);
     expect(new Set(all.flat()).size).toBe(7);
-    const leans = replicas[0].registry.list().map(({ peers }) => peers!.lean);
-    // One prompt of 1,000 tokens, and less while the replicas send little.
-    expect(Math.max(...leans)).toBeGreaterThan(100);
-    expect(Math.max(...leans)).toBeLessThan(1000);
+    expect(
+      replicas[0].registry
+        .list()
+        .map(({ peers }) => Math.round(peers!.lean))
+        .filter((lean) => lean > 0),
+    ).toContain(1000);
   });
 
   it("is shared where there are more replicas than endpoints", () => {
@@ -262,24 +263,6 @@ describe("the home of a replica", () => {
     expect(lean()).toBeLessThan(5500);
     for (let i = 0; i < 2000; i++) a.send(i % 2, 1e6);
     expect(lean()).toBe(16_384);
-  });
-
-  it("weighs little where peers seldom send, because all they sent is known", () => {
-    const { clock, replicas } = setUp(2, { endpoints: 2 });
-    const [a, b] = replicas;
-    traffic(clock, [b]);
-    const lean = (): number => Math.max(...a.registry.list().map(({ peers }) => peers!.lean));
-    const sendEvery = (ms: number): void => {
-      for (let i = 0; i < 30; i++) {
-        a.send(i % 2, 4000);
-        clock.advance(ms);
-      }
-    };
-    sendEvery(1000);
-    expect(lean()).toBeGreaterThan(0);
-    expect(lean()).toBeLessThan(1000);
-    sendEvery(20);
-    expect(lean()).toBeGreaterThan(3000);
   });
 });
 

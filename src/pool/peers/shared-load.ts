@@ -18,8 +18,6 @@ export interface PeerPace {
   squares: number;
   /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
   recent: number;
-  /** The same in the last second. */
-  lastSecond: number;
   sentAt: number;
   /** Computed once for each moment. */
   trust: number;
@@ -32,13 +30,6 @@ const LAGS = 4;
  * Requests of this process in a lag with which they say half of what its peers send: a few requests are chance, and many a burst.
  */
 const DOUBT = 8;
-/** Milliseconds over which the rate of requests is measured for a lean. */
-const RATE_WINDOW = 1000;
-/**
- * With so many requests of peers that this process does not know of yet, a lean is nearly whole. Below one request, because two prompts
- * at one endpoint cost more than an endpoint that is a little busier than the others.
- */
-const LEAN_FROM = 1 / 4;
 /** The part of the means that each request has. */
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
@@ -91,13 +82,11 @@ export class SharedLoad implements PeerPart {
 
   /**
    * The prompt that a request waits for, if a peer has just sent one that this process does not know of: long prompts make others wait
-   * longer, and so they weigh by their length. The less likely there is such a prompt, the less the endpoint weighs.
+   * longer, and so they weigh by their length.
    */
   get lean(): number {
-    const { busy, tokens, squares, lastSecond, lagMs } = this.#pace;
-    if (this.isHome || busy === 0 || tokens === 0) return 0;
-    const unknown = (busy * lastSecond * lagMs) / RATE_WINDOW;
-    return Math.min(MOST_LEAN, squares / tokens) * (1 - Math.exp(-unknown / LEAN_FROM));
+    const { busy, tokens, squares } = this.#pace;
+    return this.isHome || busy === 0 || tokens === 0 ? 0 : Math.min(MOST_LEAN, squares / tokens);
   }
 
   sent(tokens: number, now: number): void {
@@ -105,7 +94,6 @@ export class SharedLoad implements PeerPart {
     pace.tokens += (tokens - pace.tokens) * NEW_PART;
     pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
     pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
-    pace.lastSecond = pace.lastSecond * Math.exp((pace.sentAt - now) / RATE_WINDOW) + 1;
     pace.sentAt = now;
     pace.trustedAt = Number.NaN;
     const kept = Math.exp((this.#sentAt - now) / pace.lagMs);

@@ -173,7 +173,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "wires/access": ["wires/proxy", "base/document"],
   "wires/admin": ["picker/core", "picker/decisions", "pool/peers", "base/grpc", "base/process"],
-  "wires/batch-api": ["wires/admin", "wires/proxy", "async/batch-api", "base/document"],
+  "wires/batch-api": ["wires/admin", "wires/proxy", "async/batch-api", "base/document", "base/redis"],
   "wires/proxy": ["picker/exchange", "base/grpc"],
   "wires/scaler": ["base/document", "base/grpc"],
   // picker
@@ -215,7 +215,10 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/tokenizers": ["picker/scheduling", "base/document", "base/plugin"],
   "picker/prefix": [],
   // async
-  "async/batch-api": ["async/batch", "async/brokers", "async/dispatch", "async/gates", "base/document", "base/plugin"],
+  "async/batch-api": [
+    ...["async/batch", "async/brokers", "async/dispatch", "async/gates"],
+    ...["base/document", "base/plugin", "base/redis"],
+  ],
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],
   "async/brokers": ["base/document", "base/plugin", "base/redis"],
   "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin", "base/redis"],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../src/base/clock/virtual.ts";
-import { BUCKET_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
+import { BUCKET_METRICS, SHARED_BATCH_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
 import { createDispatchMetrics } from "../src/base/telemetry/dispatch-metrics.ts";
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
 import { createMetrics } from "../src/base/telemetry/names.ts";
@@ -23,6 +23,7 @@ describe("renderMetricsReference", () => {
     registerTable(registry, KV_METRICS);
     registerTable(registry, WEBHOOK_METRICS);
     registerTable(registry, BUCKET_METRICS);
+    registerTable(registry, SHARED_BATCH_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {

@@ -1,4 +1,4 @@
-import { BUCKET_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
+import { BUCKET_METRICS, SHARED_BATCH_METRICS, WEBHOOK_METRICS } from "../src/base/telemetry/batch-api-metrics.ts";
 import { DISPATCH_METRICS } from "../src/base/telemetry/dispatch-metrics.ts";
 import { FLOW_CONTROL_METRICS } from "../src/base/telemetry/flow-control-metrics.ts";
 import { KV_METRICS } from "../src/base/telemetry/kv-metrics.ts";
@@ -40,6 +40,7 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ],
   ["Batch API: webhook", "Shown with `--batch-webhook` only.", WEBHOOK_METRICS],
   ["Batch API: bucket", "Shown with `--batch-files` only.", BUCKET_METRICS],
+  ["Batch API: shared batches", "Shown with `--batch redis://...` only.", SHARED_BATCH_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],
 ];
 

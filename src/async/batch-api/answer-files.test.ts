@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { errorResult } from "../brokers/messages/result.ts";
-import { AnswerFiles, lineOfRequest, requestId } from "./answer-files.ts";
+import { AnswerFiles, type AnswerJournal, lineOfRequest, requestId } from "./answer-files.ts";
 
 const ID = `batch_${"ab".repeat(16)}`;
 let folder: string;
@@ -23,6 +23,42 @@ const result = (body: string, statusCode = 200): ResultMessage => ({
 });
 
 describe("the files of answers", () => {
+  it("are made anew from a journal, which has each answer before they do", async () => {
+    const kept: string[] = [];
+    let isAway = false;
+    const journal: AnswerJournal = {
+      async *read() {
+        yield* kept;
+      },
+      async append(lines) {
+        if (isAway) throw new Error("away");
+        kept.push(lines.join(""));
+      },
+    };
+    const { signal } = new AbortController();
+    const opened = (): Promise<AnswerFiles> => AnswerFiles.open(ID, paths, 10, async () => {}, { of: journal, signal });
+    const first = await opened();
+    const usage = '{"usage":{"prompt_tokens":3,"completion_tokens":2}}';
+    await first.append([{ line: 1, customId: "a", outcome: result(usage) }]);
+    await first.append([{ line: 2, customId: "b", outcome: "expired" }]);
+    isAway = true;
+    await expect(first.append([{ line: 3, customId: "c", outcome: result("{}") }])).rejects.toThrow("away");
+    expect(first.isDone(3)).toBe(false);
+    first.close();
+    isAway = false;
+    // Written by a process whose answer was lost: the same lines again, and a file that nobody has noted.
+    kept.push(kept[0]!);
+    appendFileSync(paths.outputs, "nonsense");
+    const second = await opened();
+    expect(second.counts).toEqual(first.counts);
+    expect(second.counts).toMatchObject({ completed: 1, failed: 1, unanswered: 1, inputTokens: 3, outputTokens: 2 });
+    expect(readFileSync(paths.outputs, "utf8")).toBe(kept[0]);
+    expect(readFileSync(paths.errors, "utf8")).toBe(kept[1]);
+    await second.append([{ line: 1, customId: "a", outcome: result("{}") }]);
+    expect(kept).toHaveLength(3);
+    second.close();
+  });
+
   it("have each line once, and count what they hold, also after a restart", async () => {
     const files = await open();
     await files.append([

@@ -13,6 +13,16 @@ const AGAIN = 5000;
 /** Milliseconds of the longest timer that stands for a lease without an end. */
 const LONGEST_WAIT = 60_000;
 
+/** What an engine shares with those of other processes. */
+export interface SharedFigures {
+  /** Batches that it works on. */
+  readonly held: number;
+  /** Batches that others took over while it worked on them. */
+  readonly lost: number;
+  /** Seconds since the store answered last. */
+  readonly silence: number;
+}
+
 /** A batch that is worked on. */
 interface Running {
   readonly task: BatchTask;
@@ -34,6 +44,7 @@ export class BatchEngine {
   /** Batches whose input waits for its check, with their owners. */
   readonly #unchecked: { readonly owner: string; begin(): void }[] = [];
   #checking = false;
+  #lost = 0;
   #lastOwner = "";
   #takesMore = true;
   #looking: Timer | undefined;
@@ -48,9 +59,11 @@ export class BatchEngine {
     this.#heldAt = options.clock.now();
   }
 
-  /** Batches that this process holds. */
-  get held(): number {
-    return this.#running.size;
+  /** What it shares with other processes; undefined = nothing. */
+  get shared(): SharedFigures | undefined {
+    const { store, clock } = this.#options;
+    if (!Number.isFinite(store.lease)) return undefined;
+    return { held: this.#running.size, lost: this.#lost, silence: (clock.now() - this.#heldAt) / 1000 };
   }
 
   start(): void {
@@ -167,6 +180,7 @@ export class BatchEngine {
         break;
       } catch (error) {
         if (lost.aborted || error instanceof LeaseLost) {
+          this.#lost++;
           log.warn({ batch: id }, "another process works on a batch now, so this one stops");
           await task
             .leave()

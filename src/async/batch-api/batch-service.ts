@@ -1,19 +1,17 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
+import { SHARED_BATCH_METRICS } from "../../base/telemetry/batch-api-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import type { Dispatcher } from "../dispatch/dispatcher.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { BatchDispatch, type BatchDispatchDeps, type BatchDispatchSettings } from "./batch-dispatch.ts";
 import { BatchEngine } from "./batch-engine.ts";
-import { BatchStore } from "./batch-store.ts";
+import type { WorkPlace } from "./batch-place.ts";
 import type { Batches } from "./batches.ts";
-import { BatchFolder } from "./folder.ts";
-import { FolderBatches } from "./folder-batches.ts";
 import { LineQueue } from "./line-queue.ts";
 import type { BatchLimits } from "./records.ts";
-import { S3Contents } from "./s3-contents.ts";
-import { S3Mover } from "./s3-mover.ts";
-import type { S3Objects } from "./s3-objects.ts";
+import type { S3Mover } from "./s3-mover.ts";
 import { Webhook, type WebhookSettings } from "./webhook.ts";
 
 /** Milliseconds between two notes of the state of the gate. */
@@ -22,8 +20,6 @@ const NOTE = 1000;
 const MOST_REPLY = 16 * 1024;
 
 export interface BatchServiceOptions extends BatchDispatchSettings {
-  /** The folder of the batches, which this process has locked. */
-  readonly folder: string;
   readonly limits: BatchLimits;
   readonly window: number;
   readonly namesBatches: boolean;
@@ -31,7 +27,7 @@ export interface BatchServiceOptions extends BatchDispatchSettings {
   readonly webhook: WebhookSettings | undefined;
 }
 
-/** All work on the batches of a folder: the engine, and the dispatcher of its queue. */
+/** All work on the batches of a place: the engine, and the dispatcher of its queue. */
 export class BatchService {
   readonly #store: Batches;
   readonly #engine: BatchEngine;
@@ -44,22 +40,15 @@ export class BatchService {
   #isEnding = false;
 
   /**
-   * @param objects the bucket for files; undefined = they stay in the folder
-   * @throws SluiceError BATCH_STORE, GATE_PARAMETERS
+   * @param place closed by `stop`
+   * @throws SluiceError GATE_PARAMETERS
    */
-  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, objects?: S3Objects) {
+  constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, { batches, mover }: WorkPlace) {
     const { clock, log } = deps;
     this.#clock = clock;
     this.#log = log;
-    const folder = new BatchFolder(options.folder);
-    const contents = objects && new S3Contents(folder, objects, (id) => this.#mover?.free(id));
-    const store = new BatchStore(folder, { notifies: options.webhook !== undefined, contents });
-    this.#store = new FolderBatches(store);
-    if (objects !== undefined) {
-      const isInput = (id: string): boolean => store.files.isInput(id);
-      this.#mover = new S3Mover({ folder, files: store.bucketFiles(), objects, isInput, clock, log });
-    }
-    store.sweep();
+    this.#store = batches;
+    this.#mover = mover;
     const queue = new LineQueue(clock);
     this.#dispatch = new BatchDispatch(queue, options, deps);
     const { limits, window, namesBatches, webhook } = options;
@@ -75,6 +64,19 @@ export class BatchService {
   /** Of the lines. */
   get dispatcher(): Dispatcher {
     return this.#dispatch.dispatcher;
+  }
+
+  /** Shows what this process shares with others, where it does. @returns a function that ends it */
+  showMetrics(registry: MetricsRegistry): () => void {
+    if (this.#engine.shared === undefined) return () => {};
+    const { batchesHeld, batchesLost, storeSilence } = registerTable(registry, SHARED_BATCH_METRICS);
+    const [held, lost, silence] = [batchesHeld.with(), batchesLost.with(), storeSilence.with()];
+    return registry.onRender(() => {
+      const shared = this.#engine.shared!;
+      held.set(shared.held);
+      lost.inc(shared.lost - lost.value);
+      silence.set(shared.silence);
+    });
   }
 
   start(): void {

@@ -200,13 +200,12 @@ export class BatchTask {
     return answers.counts;
   }
 
-  #answers({ id, total, submitted, outputFileId, errorFileId }: StoredBatch): Promise<AnswerFiles> {
+  #answers(batch: StoredBatch): Promise<AnswerFiles> {
     const { store, signal } = this.#parts;
-    const { spool } = store;
-    const paths = { outputs: spool.content(outputFileId), errors: spool.content(errorFileId) };
+    const { id, total, submitted } = batch;
     const journal = store.journal(this.#held);
     const of = journal && { of: journal, signal };
-    return AnswerFiles.open(id, paths, Math.max(total, submitted), () => this.#breathe(), of);
+    return AnswerFiles.open(id, store.answerPaths(batch), Math.max(total, submitted), () => this.#breathe(), of);
   }
 
   /** Tells of the progress from time to time. A store that is away learns of it later: nothing waits for this. */

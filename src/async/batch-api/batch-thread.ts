@@ -5,8 +5,8 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
+import type { BatchPlace } from "./batch-place.ts";
 import type { BatchServiceOptions } from "./batch-service.ts";
-import type { S3Settings } from "./s3-place.ts";
 
 /** The program of the thread, beside this file. */
 const PROGRAM = new URL(import.meta.url.endsWith(".ts") ? "./batch-worker.ts" : "./batch-worker.js", import.meta.url);
@@ -20,8 +20,7 @@ const LAST_MOMENTS = 10_000;
 
 /** What the thread gets at its start. */
 export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
-  /** The bucket for files; undefined = they stay in the folder. */
-  readonly s3: S3Settings | undefined;
+  readonly place: BatchPlace;
   readonly logging: Pick<LoggerOptions, "level" | "encoder">;
   /** The shared array holds the requests that the gateway leaves to batches, the size of the pool, and the time of both. */
   readonly gate: { readonly baseline: number; readonly room: SharedArrayBuffer };

@@ -8,19 +8,20 @@ import { render } from "../../base/telemetry/exposition.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchGate } from "./batch-dispatch.ts";
+import { openWorkPlace } from "./batch-place.ts";
 import { BatchService } from "./batch-service.ts";
 import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
-import { loadS3, S3Objects } from "./s3-objects.ts";
 
-const { logging, gate, s3, ...options } = workerData as ThreadData;
+const { logging, gate, place, ...options } = workerData as ThreadData;
 const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
 const log = createLogger({ ...logging, name: "batch" });
 
 try {
   const registry = new MetricsRegistry();
   const deps = { clock: realClock, random: freshRandom(), log, metrics: createDispatchMetrics(registry) };
-  const objects = s3 && new S3Objects(await loadS3(), s3);
-  const service = new BatchService({ ...options, gate: gateOf(gate) }, deps, objects);
+  const opened = await openWorkPlace(place, options.webhook !== undefined, deps);
+  const service = new BatchService({ ...options, gate: gateOf(gate) }, deps, opened);
+  service.showMetrics(registry);
   service.start();
   parentPort!.on("message", (order: ThreadOrder) => {
     if (order.kind === "wake") service.wake();

@@ -107,6 +107,8 @@ export interface BatchWork {
   advance(held: Held, line: number): Promise<void>;
   /** A path on this machine with the input of a batch, which stays until `leave`. */
   input(batch: StoredBatch, signal: AbortSignal): Promise<string>;
+  /** Where the answers of a batch are on this machine while it runs. */
+  answerPaths(batch: StoredBatch): { readonly outputs: string; readonly errors: string };
   /** Where the answers of a batch are kept besides the files on this machine; undefined = those files are all. */
   journal(held: Held): AnswerJournal | undefined;
   /** Keeps the content of the files with answers and errors, before the batch ends. */

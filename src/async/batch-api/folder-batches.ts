@@ -116,6 +116,10 @@ export class FolderBatches implements Batches {
     return this.#store.contents.local(inputFileId, signal);
   }
 
+  answerPaths({ outputFileId, errorFileId }: StoredBatch): { readonly outputs: string; readonly errors: string } {
+    return { outputs: this.spool.content(outputFileId), errors: this.spool.content(errorFileId) };
+  }
+
   journal(): AnswerJournal | undefined {
     return undefined;
   }

@@ -10,8 +10,13 @@ const EVENT_TYPES: Readonly<Partial<Record<BatchStatus, string>>> = {
   cancelled: "batch.cancelled",
 };
 
+/** The type of the event of a status; undefined = nobody is told of it. */
+export function eventType(status: BatchStatus): string | undefined {
+  return EVENT_TYPES[status];
+}
+
 /** The most events that wait; beyond, the oldest is given up. */
-const MOST_EVENTS = 100_000;
+export const MOST_EVENTS = 100_000;
 
 /** An event that waits for its delivery. Times are Unix seconds. */
 export interface WebhookEvent {
@@ -66,7 +71,7 @@ export class WebhookEvents {
 
   /** Adds the event of a batch that has ended; within the transaction of its last status. @param now Unix seconds */
   insert(batchId: string, status: BatchStatus, now: number): void {
-    const type = EVENT_TYPES[status];
+    const type = eventType(status);
     if (type === undefined) return;
     const id = `evt_${randomBytes(16).toString("hex")}`;
     const sql = "INSERT INTO webhook_events (id, type, batch, created, due) VALUES (?, ?, ?, ?, ?)";

@@ -57,7 +57,7 @@ export class Webhook {
   readonly #parts: WebhookParts;
   readonly #url: URL;
   readonly #stopping = new AbortController();
-  readonly #sending = new Map<string, Promise<void>>();
+  readonly #sending = new Set<Promise<void>>();
   #looking: Timer | undefined;
   #looked: Promise<void> | undefined;
 
@@ -75,7 +75,7 @@ export class Webhook {
     this.#stopping.abort();
     this.#looking?.cancel();
     await this.#looked;
-    await Promise.all(this.#sending.values());
+    await Promise.all(this.#sending);
     await this.#parts.client.close();
   }
 
@@ -90,12 +90,11 @@ export class Webhook {
     try {
       for (const event of await events.due(this.#now, AT_ONCE)) {
         if (this.#sending.size >= AT_ONCE || this.#stopping.signal.aborted) return;
-        if (this.#sending.has(event.id)) continue;
         const sent = this.#deliver(event).catch((error: unknown) =>
           log.error({ event: event.id, error: messageOf(error) }, "an event of the webhook cannot be noted now"),
         );
-        this.#sending.set(event.id, sent);
-        void sent.then(() => this.#sending.delete(event.id));
+        this.#sending.add(sent);
+        void sent.then(() => this.#sending.delete(sent));
       }
     } catch (error) {
       log.error({ error: messageOf(error) }, "the events of the webhook cannot be read now");

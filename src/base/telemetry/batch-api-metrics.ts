@@ -31,3 +31,25 @@ export const BUCKET_METRICS = {
     labels: [],
   },
 } as const satisfies MetricTable;
+
+/** Batches that processes share through a store. */
+export const SHARED_BATCH_METRICS = {
+  batchesHeld: {
+    type: "gauge",
+    name: "sluice_batch_held",
+    help: "Open batches that this process works on, of those that it shares with others.",
+    labels: [],
+  },
+  batchesLost: {
+    type: "counter",
+    name: "sluice_batch_lost_total",
+    help: "Batches that another process took over while this one worked on them.",
+    labels: [],
+  },
+  storeSilence: {
+    type: "gauge",
+    name: "sluice_batch_store_silence_seconds",
+    help: "Time since the store of the batches answered last. Above 5 seconds, this process sends no further line.",
+    labels: [],
+  },
+} as const satisfies MetricTable;

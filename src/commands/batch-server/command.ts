@@ -4,10 +4,9 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import {
   type BatchFlags,
-  batchBucketFrom,
-  batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchPlaceOf,
   batchWebhookFrom,
   withBatchOptions,
 } from "../common/batch-flags.ts";
@@ -17,6 +16,7 @@ import { type KeysOptions, keysSettingsFrom, withKeysOptions } from "../common/k
 
 interface ServerFlags extends BatchFlags, KeysOptions {
   readonly dir?: string;
+  readonly batch?: string;
   readonly gateway?: string;
   readonly gatewayKeyFile?: string;
   readonly gatewayMetrics?: string;
@@ -31,7 +31,11 @@ interface ServerFlags extends BatchFlags, KeysOptions {
 /** `sluice batch-server`: OpenAI's Batch API in a process of its own. */
 export function batchServerCommand(): Command {
   const made = command("batch-server", "OpenAI's Batch API (files and batches) in front of a gateway, in one process")
-    .option("--dir <folder>", "the folder for files, batches and their queue; required")
+    .option("--dir <folder>", "the folder for files, batches and their queue; this or --batch is required")
+    .option(
+      "--batch <place>",
+      "the folder, or a Redis or Valkey that several servers share: redis://HOST:6379, or rediss:// with TLS",
+    )
     .option("--gateway <url>", "the gateway that gets the requests, such as http://127.0.0.1:8000; required")
     .option("--gateway-key-file <file>", "a file with the key that the gateway asks for; else SLUICE_GATEWAY_KEY")
     .option(
@@ -46,13 +50,16 @@ export function batchServerCommand(): Command {
     .option("--log-level <level>", `lowest level of the log lines on stderr: ${LOG_LEVELS.join(", ")}`, "info");
   return withKeysOptions(withBatchOptions(made, 64)).action(async (flags: ServerFlags, self: Command) => {
     const logLevel = oneOf(LOG_LEVELS, flags.logLevel, "--log-level");
-    if (flags.dir === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
+    const place = flags.batch ?? flags.dir;
+    if (place === undefined) throw new SluiceError("FLAG_MISSING", "give --dir FOLDER, the place of the batches");
+    if (flags.batch !== undefined && flags.dir !== undefined)
+      throw new SluiceError("FLAG_CONFLICT", "--dir and --batch both name the place of the batches; give one of them");
     if (flags.gateway === undefined)
       throw new SluiceError("FLAG_MISSING", "give --gateway URL, such as --gateway http://127.0.0.1:8000");
     const { readGatewayKey } = await import("../../async/dispatch/config/gateway-key.ts");
     const { runBatchServer } = await import("./start.ts");
     process.exitCode = await runBatchServer({
-      folder: batchFolderFrom(flags.dir, "--dir"),
+      place: batchPlaceOf(flags, place, flags.batch === undefined ? "--dir" : "--batch", process.env),
       gateway: httpUrl(flags.gateway, "--gateway"),
       gatewayKey: await readGatewayKey({
         ...{ path: flags.gatewayKeyFile, flag: "--gateway-key-file", given: process.env["SLUICE_GATEWAY_KEY"] },
@@ -67,7 +74,6 @@ export function batchServerCommand(): Command {
       limits: batchLimitsFrom(flags),
       ...batchPaceFrom(flags),
       webhook: await webhookFrom(flags),
-      bucket: batchBucketFrom(flags, process.env),
       logLevel,
       settings: optionSettings(self),
     });

@@ -1,12 +1,9 @@
 import type { AddressInfo } from "node:net";
+import { openWorkPlace } from "../../async/batch-api/batch-place.ts";
 import { BatchService } from "../../async/batch-api/batch-service.ts";
-import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import type { Batches } from "../../async/batch-api/batches.ts";
-import { BatchFolder } from "../../async/batch-api/folder.ts";
-import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
+import type { PlaceSettings } from "../../async/batch-api/place-check.ts";
 import type { BatchLimits } from "../../async/batch-api/records.ts";
-import { S3Contents } from "../../async/batch-api/s3-contents.ts";
-import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import { DispatchWatch } from "../../async/dispatch/dispatch-watch.ts";
@@ -30,11 +27,10 @@ import { loopbackOnly } from "../../wires/admin/access.ts";
 import { batchAdminApp } from "../../wires/admin/batch-admin.ts";
 import type { SettingEntry } from "../../wires/admin/feed/config.ts";
 import { listen, shut } from "../../wires/admin/listen.ts";
-import { showBucket, showWebhook } from "../../wires/batch-api/api-metrics.ts";
 import { batchApi } from "../../wires/batch-api/batch-api.ts";
+import { openHome } from "../../wires/batch-api/batch-home.ts";
 import { batchesSource } from "../../wires/batch-api/batches-feed.ts";
 import { batchDoor } from "../../wires/batch-api/door.ts";
-import { openBucket } from "../../wires/batch-api/open-bucket.ts";
 import { dispatchFeed } from "../dispatch/dispatch-feed.ts";
 
 /**
@@ -49,7 +45,7 @@ const BACKLOG = 1000;
 
 /** How `sluice batch-server` runs. */
 export interface BatchServerOptions {
-  readonly folder: string;
+  readonly place: PlaceSettings;
   readonly gateway: string;
   readonly gatewayKey: string | undefined;
   /** The page of metrics of the gateway; undefined = no gate. */
@@ -66,8 +62,6 @@ export interface BatchServerOptions {
   readonly limits: BatchLimits;
   /** Who is told of the ends of batches; undefined = nobody. */
   readonly webhook: WebhookSettings | undefined;
-  /** Where files go; undefined = they stay in the folder. */
-  readonly bucket: S3Settings | undefined;
   readonly logLevel: LogLevel;
   /** Settings with their origins, for the page. */
   readonly settings: readonly SettingEntry[];
@@ -85,19 +79,18 @@ async function startBatchServer(
   checkDoor([options.listen], keys.file !== undefined || keys.jwt.length > 0, keys.open);
   const clock = realClock;
   const random = freshRandom();
-  const folder = new BatchFolder(options.folder);
-  const lock = folder.lock();
+  const home = await openHome(options.place, { clock, random, log });
+  const store = home.batches;
   // `close` ends the parts from last to first.
-  const parts: (() => Promise<void> | void)[] = [() => lock.release()];
+  const parts: (() => Promise<void> | void)[] = [() => home.close()];
   const close = async (): Promise<void> => {
     for (const end of parts.splice(0).reverse()) await end();
   };
   try {
-    const objects = options.bucket && (await openBucket(options.bucket, log));
-    parts.push(() => objects?.close());
     const registry = new MetricsRegistry();
     const dispatchMetrics = createDispatchMetrics(registry);
     const watch = new DispatchWatch(clock, dispatchMetrics);
+    const work = await openWorkPlace(home.place, options.webhook !== undefined, { clock, random, log });
     const service = new BatchService(
       {
         ...options,
@@ -106,7 +99,7 @@ async function startBatchServer(
         gate: metrics === undefined ? undefined : { baseline, from: { url: metrics } },
       },
       { clock, random, log, metrics: dispatchMetrics, onLatency: (milliseconds) => watch.latency(milliseconds) },
-      objects,
+      work,
     );
     let stopped: Promise<void> | undefined;
     const stop = (drainTimeout: number): Promise<void> => {
@@ -114,9 +107,6 @@ async function startBatchServer(
       return stopped;
     };
     parts.push(() => stop(0));
-    const kept = new BatchStore(folder, { contents: objects && new S3Contents(folder, objects) });
-    const store = new FolderBatches(kept);
-    parts.push(() => store.close());
     const access = await startAccess(keys, {
       ...{ clock, log, events: { admitted() {}, refused() {} }, changed() {} },
     });
@@ -125,8 +115,8 @@ async function startBatchServer(
     const wake = (): void => service.wake();
     const api = batchApi({ store, limits, clock, wake, onError });
     parts.push(startProcessMetrics(registry, clock));
-    if (objects !== undefined) parts.push(showBucket(registry, kept.bucketFiles()));
-    if (options.webhook !== undefined) parts.push(showWebhook(registry, () => kept.events.figures()));
+    parts.push(service.showMetrics(registry));
+    parts.push(home.showMetrics(registry, options.webhook !== undefined));
     const backlog = new BatchBacklog(store, clock);
     parts.push(() => backlog.stop());
     let phase: "starting" | "serving" | "draining" = "starting";

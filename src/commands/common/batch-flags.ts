@@ -1,6 +1,7 @@
 import type { Command } from "commander";
+import { checkPlace, isRedisUrl, type PlaceSettings } from "../../async/batch-api/place-check.ts";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { isServer, S3_FORM, type S3Settings, s3Settings } from "../../async/batch-api/s3-place.ts";
+import { FILES_FORM, isFilesPlace, isServer, s3Settings } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { durationOf, wholeNumber } from "./command.ts";
@@ -16,6 +17,11 @@ export interface BatchFlags {
   readonly batchMaxOpen: string;
   readonly batchMaxLines: string;
   readonly batchKeep: string;
+  readonly batchName?: string;
+  readonly batchCa?: string;
+  readonly batchCert?: string;
+  readonly batchKey?: string;
+  readonly batchSpool?: string;
   readonly batchFiles?: string;
   readonly batchS3Endpoint?: string;
   readonly batchWebhook?: string;
@@ -37,7 +43,15 @@ export function withBatchOptions(command: Command, workers: number): Command {
     .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
     .option("--batch-max-lines <number>", "lines of one batch", "5000000")
     .option("--batch-keep <duration>", "how long files and ended batches stay", "720h")
-    .option("--batch-files <url>", "the bucket for files, s3://bucket/prefix; absent = they stay in the folder")
+    .option("--batch-name <name>", "with a Redis: processes of one name share batches; absent = default")
+    .option("--batch-ca <file>", "authorities of the certificate of the Redis, PEM; default those of the system")
+    .option("--batch-cert <file>", "the certificate that this process shows to the Redis, PEM")
+    .option("--batch-key <file>", "the key of --batch-cert, PEM")
+    .option("--batch-spool <folder>", "with a Redis: a folder of this machine for uploads and running batches")
+    .option(
+      "--batch-files <place>",
+      "the bucket for files, s3://bucket/prefix; absent = they stay in the folder. With a Redis, a bucket, or a folder that all processes share",
+    )
     .option("--batch-s3-endpoint <url>", "a server that speaks S3, in place of AWS")
     .option("--batch-webhook <url>", "the address that gets a signed event at the end of each batch; absent = none")
     .option(
@@ -74,18 +88,26 @@ export function batchPaceFrom(flags: BatchFlags): {
   };
 }
 
-/** The bucket for files; undefined = none. @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */
-export function batchBucketFrom(flags: BatchFlags, env: NodeJS.ProcessEnv): S3Settings | undefined {
+/**
+ * The place of batches.
+ * @param place of `--batch`: a folder, or the URL of a Redis
+ * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, FLAG_MISSING, REDIS_URL_INVALID
+ */
+export function batchPlaceOf(flags: BatchFlags, text: string, flag: string, env: NodeJS.ProcessEnv): PlaceSettings {
   const [files, endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
-  if (files !== undefined) return s3Settings(files, endpoint, env);
-  if (endpoint === undefined) return undefined;
-  throw new SluiceError("FLAG_CONFLICT", "--batch-s3-endpoint has no effect without --batch-files");
+  const bucket = files === undefined ? undefined : s3Settings(files, endpoint, env);
+  if (endpoint !== undefined && bucket === undefined)
+    throw new SluiceError("FLAG_CONFLICT", "--batch-s3-endpoint has no effect without a bucket in --batch-files");
+  const { batchName: name, batchSpool: spool, batchCa: ca, batchCert: certificate, batchKey: key } = flags;
+  const given = { ...batchPlaceFrom(text, flag), name, spool, files, ca, certificate, key };
+  checkPlace(given);
+  return { ...given, bucket };
 }
 
 /** @throws SluiceError FLAG_VALUE */
 export function batchFilesFrom({ batchFiles: text }: BatchFlags): string | undefined {
-  if (text === undefined || s3Settings(text, undefined, {}) !== undefined) return text;
-  throw new SluiceError("FLAG_VALUE", `--batch-files is "${text.slice(0, 100)}"; it ${S3_FORM}`);
+  if (text === undefined || isFilesPlace(text)) return text;
+  throw new SluiceError("FLAG_VALUE", `--batch-files is "${text.slice(0, 100)}"; it ${FILES_FORM}`);
 }
 
 /** @throws SluiceError FLAG_VALUE */
@@ -101,14 +123,16 @@ export function batchWebhookFrom({ batchWebhook }: BatchFlags): string | undefin
   throw new SluiceError("FLAG_VALUE", `--batch-webhook cannot be used: ${problem}`);
 }
 
-/** The folder of a flag. @throws SluiceError BATCH_STORE for a place that no version of sluice keeps batches in yet */
-export function batchFolderFrom(text: string, flag: string): string {
+/** The folder or the Redis of a flag. @throws SluiceError FLAG_VALUE for any other place */
+export function batchPlaceFrom(text: string, flag: string): { readonly folder?: string; readonly redis?: string } {
+  if (isRedisUrl(text)) return { redis: text };
   const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1];
   if (scheme !== undefined)
     throw new SluiceError(
-      "BATCH_STORE",
-      `${flag} is ${scheme}://...: batches are kept in a folder of this machine only; give the path of a folder, such as ${flag} ./batches`,
+      "FLAG_VALUE",
+      `${flag} is ${scheme}://...: batches are kept in a folder or in a Redis; give the path of a folder, or redis://HOST:6379`,
     );
-  if (text.trim() === "") throw new SluiceError("FLAG_VALUE", `${flag} is ""; give the path of a folder`);
-  return text;
+  if (text.trim() === "")
+    throw new SluiceError("FLAG_VALUE", `${flag} is ""; give the path of a folder, or redis://HOST:6379`);
+  return { folder: text };
 }

@@ -4,9 +4,9 @@ import type { GivenSettings } from "../../wires/gateway/gateway-keys.ts";
 import {
   type BatchFlags,
   batchFilesFrom,
-  batchFolderFrom,
   batchLimitsFrom,
   batchPaceFrom,
+  batchPlaceFrom,
   batchS3EndpointFrom,
   batchWebhookFrom,
   withBatchOptions,
@@ -20,12 +20,15 @@ export interface BatchOptions extends BatchFlags {
 
 export function withGatewayBatchOptions(command: Command): Command {
   const made = command
-    .option("--batch <folder>", "offer OpenAI's Batch API (/v1/files, /v1/batches); the folder keeps files and batches")
+    .option(
+      "--batch <place>",
+      "offer OpenAI's Batch API (/v1/files, /v1/batches); a folder keeps files and batches, or a Redis or Valkey that gateways share: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
+    )
     .option("--batch-priority <number>", "the highest priority of requests of batches; below 0 = shed first", "-1");
   return withBatchOptions(made, 1024);
 }
 
-/** @param take runs its function where a flag is on the command line @throws SluiceError FLAG_VALUE, BATCH_STORE */
+/** @param take runs its function where a flag is on the command line @throws SluiceError FLAG_VALUE */
 export function giveBatches(
   flags: BatchOptions,
   given: GivenSettings,
@@ -33,7 +36,16 @@ export function giveBatches(
 ): void {
   const limits = batchLimitsFrom(flags);
   const pace = batchPaceFrom(flags);
-  take("batch", () => given.set("batch.folder", batchFolderFrom(flags.batch!, "--batch")));
+  take("batch", () => {
+    const { folder, redis } = batchPlaceFrom(flags.batch!, "--batch");
+    given.set("batch.folder", folder);
+    given.set("batch.redis", redis);
+  });
+  take("batchName", () => given.set("batch.name", flags.batchName));
+  take("batchCa", () => given.set("batch.ca", flags.batchCa));
+  take("batchCert", () => given.set("batch.certificate", flags.batchCert));
+  take("batchKey", () => given.set("batch.key", flags.batchKey));
+  take("batchSpool", () => given.set("batch.spool", flags.batchSpool));
   take("batchPriority", () => given.set("batch.priority", priorityOf(flags.batchPriority)));
   take("batchWorkers", () => given.set("batch.workers", pace.workers));
   take("batchWindow", () => given.set("batch.window", pace.window));

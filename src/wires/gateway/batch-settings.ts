@@ -1,9 +1,12 @@
 import { z } from "zod";
+import { BATCH_NAME } from "../../async/batch-api/place-check.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { isServer, S3_FORM, s3Settings } from "../../async/batch-api/s3-place.ts";
+import { FILES_FORM, isFilesPlace, isServer } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { parseRedisUrl } from "../../base/redis/address.ts";
 
 const HOUR = 3_600_000;
 /** The most bytes that a size can be: far more than the disk of a machine. */
@@ -20,10 +23,34 @@ export const batchSettings = z.strictObject({
     .min(1)
     .refine(
       (text) => !/^[a-z][a-z\d+.-]*:\/\//i.test(text),
-      "must be the path of a folder: batches are kept on this machine only",
+      "must be the path of a folder; a Redis is `redis` in place of `folder`",
     )
     .optional()
-    .describe("The folder of the Batch API: files, batches and their queue; absent = no Batch API."),
+    .describe("The folder of the Batch API: files, batches and their queue; absent, and no `redis` = no Batch API."),
+  redis: z
+    .string()
+    .superRefine((text, context) => {
+      try {
+        parseRedisUrl(text);
+      } catch (error) {
+        context.addIssue({ code: "custom", message: messageOf(error) });
+      }
+    })
+    .optional()
+    .describe("In place of a folder: the Redis or Valkey in which several gateways share batches."),
+  name: z
+    .string()
+    .regex(BATCH_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .optional()
+    .describe("Gateways of one name share batches; absent = default."),
+  ca: z.string().min(1).optional().describe("Authorities of the certificate of the Redis, PEM."),
+  certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to the Redis, PEM."),
+  key: z.string().min(1).optional().describe("The key of `certificate`, PEM."),
+  spool: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("With `redis`: a folder of this machine for uploads and running batches. Nothing in it is needed later."),
   workers: z
     .int()
     .min(1)
@@ -54,9 +81,11 @@ export const batchSettings = z.strictObject({
   maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
   files: z
     .string()
-    .refine((text) => s3Settings(text, undefined, {}) !== undefined, S3_FORM)
+    .refine((text) => isFilesPlace(text), FILES_FORM)
     .optional()
-    .describe("The bucket for files, s3://bucket/prefix; absent = they stay in the folder."),
+    .describe(
+      "The bucket for files, s3://bucket/prefix; absent = they stay in the folder. With `redis`, required: a bucket, or a folder that all gateways share.",
+    ),
   s3Endpoint: z
     .string()
     .refine(isServer, "must be an address such as http://127.0.0.1:9000")

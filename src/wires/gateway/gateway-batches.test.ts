@@ -6,6 +6,7 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import { folderHome } from "../batch-api/batch-home.ts";
 import type { Authenticate } from "../proxy/options.ts";
 import { batchSettings } from "./batch-settings.ts";
 import { GatewayBatches } from "./gateway-batches.ts";
@@ -13,12 +14,16 @@ import { GatewayBatches } from "./gateway-batches.ts";
 let folder: string;
 let batches: GatewayBatches;
 
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sluice-gateway-batches-"));
-  batches = new GatewayBatches({
-    ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } },
+function open(): GatewayBatches {
+  return new GatewayBatches({
+    ...{ home: folderHome(folder), settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } },
     ...{ allowance: () => ({ requests: 0, size: 1 }), clock: new VirtualClock(), log: silentLogger },
   });
+}
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sluice-gateway-batches-"));
+  batches = open();
 });
 afterEach(async () => {
   await batches.close();
@@ -56,13 +61,9 @@ describe("who may use the port of the batches", () => {
   });
 
   it("keeps the folder to itself until it is closed", async () => {
-    const parts = {
-      ...{ folder, settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } as const },
-      ...{ allowance: () => ({ requests: 0, size: 1 }), clock: new VirtualClock(), log: silentLogger },
-    };
-    expect(() => new GatewayBatches(parts)).toThrow(expect.objectContaining({ code: "BATCH_SERVED" }));
+    expect(() => folderHome(folder)).toThrow(expect.objectContaining({ code: "BATCH_SERVED" }));
     await batches.close();
-    batches = new GatewayBatches(parts);
+    batches = open();
   });
 
   it("answers files and batches alone", async () => {

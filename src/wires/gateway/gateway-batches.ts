@@ -1,14 +1,8 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import { BATCH_HEADER } from "../../async/batch-api/batch-task.ts";
 import { BatchThread } from "../../async/batch-api/batch-thread.ts";
 import type { Batches } from "../../async/batch-api/batches.ts";
-import { BatchFolder } from "../../async/batch-api/folder.ts";
-import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
 import { type BatchCaller, type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { S3Contents } from "../../async/batch-api/s3-contents.ts";
-import type { S3Objects } from "../../async/batch-api/s3-objects.ts";
-import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Caller } from "../../base/inference/caller.ts";
@@ -17,8 +11,8 @@ import { type ExpositionFormat, joinPages } from "../../base/telemetry/expositio
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchesSource } from "../admin/batches-routes.ts";
-import { showBucket, showWebhook } from "../batch-api/api-metrics.ts";
 import { batchApi, isBatchPath } from "../batch-api/batch-api.ts";
+import type { BatchHome } from "../batch-api/batch-home.ts";
 import { batchesSource } from "../batch-api/batches-feed.ts";
 import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
@@ -35,21 +29,14 @@ const DRAIN = 10_000;
 /** The most batches whose callers are kept in memory. */
 const MOST_CALLERS = 1000;
 
-/** Where files go. */
-export interface Bucket {
-  readonly settings: S3Settings;
-  /** Closed with the batches. */
-  readonly objects: S3Objects;
-}
-
 /** What the batches of a gateway need of it. */
 export interface GatewayBatchesParts {
   readonly settings: BatchSettings;
   readonly logging: LogSettings["logging"];
   /** Who is told of the ends of batches; undefined = nobody. */
   readonly webhook?: WebhookSettings | undefined;
-  /** Undefined = files stay in the folder. */
-  readonly bucket?: Bucket | undefined;
+  /** Closed with the batches. */
+  readonly home: BatchHome;
   /** The requests of batches that may be under way, and the size of the pool in requests, >= 1. */
   allowance(): { readonly requests: number; readonly size: number };
   readonly clock: Clock;
@@ -64,12 +51,9 @@ export class GatewayBatches implements LocalService {
   /** For the page. */
   readonly shown: BatchesSource;
   readonly #parts: GatewayBatchesParts;
-  readonly #folder: BatchFolder;
-  readonly #store: BatchStore;
   readonly #batches: Batches;
   readonly #limits: BatchLimits;
   readonly #answer: (request: Request, caller: BatchCaller) => Promise<Response>;
-  readonly #lock: { release(): void };
   readonly #secret = randomBytes(32).toString("base64url");
   readonly #bearer = Buffer.from(`Bearer ${this.#secret}`, "latin1");
   readonly #callers = new Map<string, Caller | Rejection>();
@@ -77,19 +61,10 @@ export class GatewayBatches implements LocalService {
   #thread: BatchThread | undefined;
   #telling: Timer | undefined;
 
-  /** @throws SluiceError BATCH_STORE, BATCH_SERVED */
-  constructor(parts: GatewayBatchesParts & { readonly folder: string }) {
-    const { settings, clock, log, folder, bucket } = parts;
+  constructor(parts: GatewayBatchesParts) {
+    const { settings, clock, log, home } = parts;
     this.#parts = parts;
-    this.#folder = new BatchFolder(folder);
-    this.#lock = this.#folder.lock();
-    try {
-      const contents = bucket && new S3Contents(this.#folder, bucket.objects);
-      this.#store = new BatchStore(this.#folder, { contents });
-    } catch (error) {
-      this.#lock.release();
-      throw error;
-    }
+    this.#batches = home.batches;
     this.#limits = {
       ...DEFAULT_BATCH_LIMITS,
       fileBytes: settings.maxFile,
@@ -98,7 +73,6 @@ export class GatewayBatches implements LocalService {
       lines: settings.maxLines,
       keep: settings.keep / 1000,
     };
-    this.#batches = new FolderBatches(this.#store);
     const shared = { store: this.#batches, clock, wake: () => this.#thread?.wake() };
     this.shown = batchesSource({ ...shared, log });
     this.#answer = batchApi({
@@ -127,14 +101,8 @@ export class GatewayBatches implements LocalService {
 
   /** Shows the metrics of the webhook and of the bucket, where there are any. @returns a function that ends it */
   showMetrics(registry: MetricsRegistry): () => void {
-    const { webhook, bucket } = this.#parts;
-    const ends = [
-      ...(webhook === undefined ? [] : [showWebhook(registry, () => this.#store.events.figures())]),
-      ...(bucket === undefined ? [] : [showBucket(registry, this.#store.bucketFiles())]),
-    ];
-    return () => {
-      for (const end of ends) end();
-    };
+    const { webhook, home } = this.#parts;
+    return home.showMetrics(registry, webhook !== undefined);
   }
 
   /**
@@ -153,13 +121,13 @@ export class GatewayBatches implements LocalService {
 
   /** Begins the work on batches. @param url where the gateway takes requests of the thread @throws SluiceError */
   async start(url: string): Promise<void> {
-    const { settings, logging, webhook, bucket, clock, log } = this.#parts;
+    const { settings, logging, webhook, home, clock, log } = this.#parts;
     this.#tell();
     this.#thread = await BatchThread.start(
       {
-        ...{ folder: this.#folder.path, limits: this.#limits, window: settings.window, workers: settings.workers },
+        ...{ place: home.place, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
-        ...{ webhook, s3: bucket?.settings, logging, gate: { baseline: settings.baseline, room: this.#shared } },
+        ...{ webhook, logging, gate: { baseline: settings.baseline, room: this.#shared } },
       },
       clock,
       log,
@@ -174,9 +142,7 @@ export class GatewayBatches implements LocalService {
   async close(): Promise<void> {
     await this.#stop(0);
     this.#telling?.cancel();
-    this.#batches.close();
-    this.#parts.bucket?.objects.close();
-    this.#lock.release();
+    this.#parts.home.close();
   }
 
   async #stop(drainTimeout: number): Promise<void> {

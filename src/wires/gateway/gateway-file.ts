@@ -107,8 +107,10 @@ function withPaths(settings: GatewaySettings, folder: string): GatewaySettings {
     picker: { ...picker, configFile: absolute(picker.configFile, folder) },
     resources: { ...resources, folder: absolute(resources.folder, folder) },
     batch: {
-      ...batch,
+      ...withTlsPaths(batch, folder),
       folder: absolute(batch.folder, folder),
+      spool: absolute(batch.spool, folder),
+      files: batch.files?.startsWith("s3://") ? batch.files : absolute(batch.files, folder),
       webhookSecretFile: absolute(batch.webhookSecretFile, folder),
     },
     log: { ...log, requests: { ...log.requests, file: file === "-" ? file : resolve(folder, file) } },

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { checkPlace } from "../../async/batch-api/place-check.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import type { MemoryPlan } from "../../base/process/memory-plan.ts";
@@ -112,15 +113,16 @@ export function gatewayOptions(
       "FLAG_CONFLICT",
       `bodies.small (--small-body) is ${bodies.small} bytes, more than bodies.smallReserve (--small-body-reserve), which is ${bodies.smallReserve} bytes`,
     );
-  const { folder, ...rest } = settings.batch;
+  const { folder, redis, ...rest } = settings.batch;
   const { folder: _none, ...usual } = batchSettings.parse({});
   // A key that the file leaves out may be there without a value.
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
-  if (folder === undefined && !isDeepStrictEqual(given, usual))
+  if (folder === undefined && redis === undefined && !isDeepStrictEqual(given, usual))
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "settings of batches (--batch-..., section batch) have no effect without batch.folder (--batch); give the folder",
+      "settings of batches (--batch-..., section batch) have no effect without batch.folder or batch.redis (--batch); give one of them",
     );
+  checkPlace(settings.batch);
   if (rest.s3Endpoint !== undefined && rest.files === undefined)
     throw new SluiceError(
       "FLAG_CONFLICT",

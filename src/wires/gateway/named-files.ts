@@ -24,7 +24,7 @@ import { listenersOf } from "./listener-settings.ts";
  */
 export async function namedFileFaults(document: Document, folder: string): Promise<SluiceError[]> {
   const faults: SluiceError[] = [];
-  const { listeners, limits, peers, servers } = gatewaySettings.shape;
+  const { batch, listeners, limits, peers, servers } = gatewaySettings.shape;
   const addresses = sectionOf(document, "listeners", listeners);
   const doors = addresses && listenersOf(withListenerPaths(addresses, folder));
   for (const door of doors ?? []) await collect(faults, () => void new GatewayTls([door], undefined));
@@ -40,6 +40,8 @@ export async function namedFileFaults(document: Document, folder: string): Promi
   }
   const store = sectionOf(document, "peers", peers);
   if (store !== undefined) await collect(faults, () => void redisConnection("", withTlsPaths(store, folder)));
+  const queued = sectionOf(document, "batch", batch);
+  if (queued !== undefined) await collect(faults, () => void redisConnection("", withTlsPaths(queued, folder)));
   const quotas = sectionOf(document, "limits", limits);
   if (quotas !== undefined)
     await collect(faults, async () => {

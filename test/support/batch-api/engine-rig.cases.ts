@@ -231,13 +231,15 @@ export class EngineRig {
 }
 
 /** A function that makes rigs, which are removed after each test of the file. */
-export function engineRigs(): (...options: ConstructorParameters<typeof EngineRig>) => EngineRig {
+export function engineRigs(
+  make: (...options: ConstructorParameters<typeof EngineRig>) => EngineRig = (...options) => new EngineRig(...options),
+): (...options: ConstructorParameters<typeof EngineRig>) => EngineRig {
   const made: EngineRig[] = [];
   afterEach(() => {
     for (const one of made.splice(0)) one.remove();
   });
   return (...options) => {
-    const one = new EngineRig(...options);
+    const one = make(...options);
     made.push(one);
     return one;
   };

@@ -1,0 +1,76 @@
+import { SluiceError } from "../../base/inference/errors.ts";
+import { parseRedisUrl } from "../../base/redis/address.ts";
+import { checkTlsFiles, givenTlsFile, type RedisTlsFiles } from "../../base/redis/tls-files.ts";
+import { FILES_FORM, isFilesPlace, S3_FORM, type S3Settings } from "./s3-place.ts";
+
+/** The name of processes that are given none. */
+export const DEFAULT_BATCH_NAME = "default";
+/** What a name may be: it becomes a part of keys of the store, between braces. */
+export const BATCH_NAME = /^[\w.:/-]{1,253}$/;
+
+/** What flags or a file say about the place of batches. */
+export interface GivenPlace extends RedisTlsFiles {
+  readonly folder?: string | undefined;
+  /** URL of a Redis or Valkey. */
+  readonly redis?: string | undefined;
+  readonly name?: string | undefined;
+  readonly spool?: string | undefined;
+  /** A bucket or a folder. */
+  readonly files?: string | undefined;
+}
+
+/** The place of batches, once checked. */
+export interface PlaceSettings extends GivenPlace {
+  /** The bucket that `files` names; undefined = none. */
+  readonly bucket: S3Settings | undefined;
+}
+
+/** Whether a text is the URL of a store, not a folder. */
+export function isRedisUrl(text: string): boolean {
+  return /^rediss?:\/\//i.test(text);
+}
+
+/**
+ * Checks that what is given fits together. Reads no file.
+ * @throws SluiceError FLAG_MISSING, FLAG_CONFLICT, FLAG_VALUE, REDIS_URL_INVALID
+ */
+export function checkPlace(given: GivenPlace): void {
+  const { folder, redis, name, spool, files } = given;
+  if (files !== undefined && !isFilesPlace(files))
+    throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${FILES_FORM}`);
+  if (redis === undefined) {
+    const alone =
+      (name === undefined ? undefined : "batch.name (--batch-name)") ??
+      (spool === undefined ? undefined : "batch.spool (--batch-spool)") ??
+      givenTlsFile("batch", given);
+    if (alone !== undefined)
+      throw new SluiceError("FLAG_CONFLICT", `${alone} needs a store that processes share (--batch redis://HOST:6379)`);
+    if (files !== undefined && !files.startsWith("s3://"))
+      throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${S3_FORM}`);
+    return;
+  }
+  if (folder !== undefined)
+    throw new SluiceError("FLAG_CONFLICT", "batches are in batch.folder or in batch.redis; give one of them");
+  const { tls, ignored } = parseRedisUrl(redis);
+  if (ignored.length > 0)
+    throw new SluiceError(
+      "REDIS_URL_INVALID",
+      `the URL of the store of batches has the option ${JSON.stringify(ignored[0])}, which has no effect`,
+    );
+  checkTlsFiles("batch", given, tls);
+  if (name !== undefined && !BATCH_NAME.test(name))
+    throw new SluiceError(
+      "FLAG_VALUE",
+      "batch.name (--batch-name) must be 1 to 253 letters, digits, or any of . _ : / -",
+    );
+  if (files === undefined)
+    throw new SluiceError(
+      "FLAG_MISSING",
+      "batches in a Redis need a place for files that all processes reach: give --batch-files s3://BUCKET, or a shared folder",
+    );
+  if (spool === undefined)
+    throw new SluiceError(
+      "FLAG_MISSING",
+      "batches in a Redis need a folder of this machine for uploads and running batches: give --batch-spool FOLDER",
+    );
+}

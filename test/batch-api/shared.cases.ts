@@ -1,0 +1,195 @@
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import OpenAI, { toFile } from "openai";
+import { expect } from "vitest";
+import { startSharedServer, type TestBatchServer } from "../support/batch-server.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { poll } from "../support/poll.ts";
+import { type RunningRedis, startRedis } from "../support/redis.ts";
+import { type S3Server, startS3 } from "../support/s3/s3-server.ts";
+import { BatchCalls, chatLines } from "./calls.ts";
+
+const WORKERS = 8;
+
+/** Two batch servers that share a Redis and a bucket, and a gateway that answers as many requests as a test says. */
+export class SharedRig {
+  readonly gateway: GatewayProcess;
+  readonly redis: RunningRedis;
+  readonly s3: S3Server;
+  /** Types of the events of the webhook, by their ids and batches. */
+  readonly events: string[] = [];
+  readonly #hook: Server;
+  readonly #folder: string;
+  readonly servers: TestBatchServer[] = [];
+
+  private constructor(folder: string, gateway: GatewayProcess, redis: RunningRedis, s3: S3Server) {
+    this.#folder = folder;
+    this.gateway = gateway;
+    this.redis = redis;
+    this.s3 = s3;
+    this.#hook = createServer(async (request, response) => {
+      const { type, data } = JSON.parse(await text(request)) as { type: string; data: { id: string } };
+      this.events.push(`${type} ${data.id}`);
+      response.end();
+    });
+  }
+
+  static async start(): Promise<SharedRig> {
+    process.env["AWS_ACCESS_KEY_ID"] = "test";
+    process.env["AWS_SECRET_ACCESS_KEY"] = "test";
+    process.env["SLUICE_BATCH_WEBHOOK_SECRET"] = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+    const folder = mkdtempSync(join(tmpdir(), "sluice-shared-"));
+    const parts = await Promise.all([GatewayProcess.start(), startRedis({ appendOnly: true }), startS3("files")]);
+    const rig = new SharedRig(folder, ...parts);
+    rig.#hook.listen(0, "127.0.0.1");
+    await once(rig.#hook, "listening");
+    rig.servers.push(...(await Promise.all([rig.server(), rig.server()])));
+    return rig;
+  }
+
+  /** One more server. All of them have the same spool. */
+  server(): Promise<TestBatchServer> {
+    const { port } = this.#hook.address() as AddressInfo;
+    return startSharedServer(this.redis.url, join(this.#folder, "spool"), this.gateway.url, [
+      ...["--batch-files", "s3://files/shared", "--batch-s3-endpoint", this.s3.url],
+      ...["--batch-workers", String(WORKERS), "--batch-webhook", `http://127.0.0.1:${port}/hook`],
+    ]);
+  }
+
+  /** Puts a new server in the place of one that has ended. */
+  async replace(server: TestBatchServer): Promise<void> {
+    this.servers[this.servers.indexOf(server)] = await this.server();
+  }
+
+  /** The server whose requests are at the gateway, and the other one. */
+  async owner(): Promise<[TestBatchServer, TestBatchServer]> {
+    const at = await poll("the owner of the batch", async () => {
+      for (const [index, { adminUrl }] of this.servers.entries()) {
+        const page = await fetch(`${adminUrl}/debug/batches`).catch(() => undefined);
+        const shown = (await page?.json()) as { gate?: { running: number } } | undefined;
+        if (shown?.gate?.running === WORKERS) return [index];
+      }
+      return undefined;
+    });
+    return [this.servers[at[0]!]!, this.servers[1 - at[0]!]!];
+  }
+
+  async stop(): Promise<void> {
+    for (const { process } of this.servers) await process.stop("SIGKILL");
+    this.#hook.close();
+    this.#hook.closeAllConnections();
+    await Promise.all([this.gateway.stop(), this.redis.stop(), this.s3.process.stop()]);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** The answers of a batch at each server: one for each line, all good. */
+async function expectAll(rig: SharedRig, id: string, lines: number): Promise<void> {
+  for (const { url } of rig.servers) {
+    const calls = new BatchCalls(url);
+    const { status, request_counts } = await calls.ended(id);
+    expect([status, request_counts]).toEqual(["completed", { total: lines, completed: lines, failed: 0 }]);
+    const { all, good } = await calls.answers(id);
+    expect([all.length, new Set(good).size]).toEqual([lines, lines]);
+  }
+  await poll("the event", () => rig.events.includes(`batch.completed ${id}`));
+}
+
+/** Makes a batch with the official client. @param urls of the server for the upload, and of the one for the batch */
+async function submit(urls: readonly [string, string], lines: number): Promise<string> {
+  const [first, second] = urls.map((baseURL) => new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 }));
+  const file = await toFile(Buffer.from(chatLines("l", lines)), "in.jsonl");
+  const { id: input } = await first!.files.create({ file, purpose: "batch" });
+  const endpoint = "/v1/chat/completions";
+  const batch = await second!.batches.create({ input_file_id: input, endpoint, completion_window: "24h" });
+  expect((await first!.batches.retrieve(batch.id)).id).toBe(batch.id);
+  expect((await first!.batches.list({ limit: 1 })).data[0]?.id).toBe(batch.id);
+  return batch.id;
+}
+
+/**
+ * Kills the server that works on a batch, and the store with it. Expects that the other server ends the batch, and that no line whose
+ * answer was noted goes out again.
+ */
+export async function survivesKill(rig: SharedRig, lines: number): Promise<void> {
+  const { gateway } = rig;
+  await gateway.reset();
+  const answered = Math.floor(lines / 3);
+  await gateway.answers(answered);
+  const [a, b] = rig.servers;
+  const id = await submit([a!.url, b!.url], lines);
+  await poll("answers", async () => (await new BatchCalls(a!.url).get(id)).request_counts.completed === answered);
+  const [owner, other] = await rig.owner();
+  await owner.process.stop("SIGKILL");
+  await rig.redis.kill();
+  const refused = await fetch(`${other.url}/batches/${id}`);
+  expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([
+    503,
+    "storage_error",
+  ]);
+  await rig.redis.restart();
+  await rig.owner();
+  await gateway.answers();
+  await rig.replace(owner);
+  await expectAll(rig, id, lines);
+  const sent = [...(await gateway.sent()).values()];
+  expect(sent.length).toBe(lines);
+  expect(sent.filter((times) => times > 1).length).toBeLessThanOrEqual(WORKERS);
+  expect(Math.max(...sent)).toBe(2);
+}
+
+/** Ends the server that works on a batch in order. Expects that the other one goes on at once, and that each line goes out once. */
+export async function isHandedOver(rig: SharedRig, lines: number): Promise<void> {
+  const { gateway } = rig;
+  await gateway.reset();
+  await gateway.answers(0);
+  const id = await submit([rig.servers[0]!.url, rig.servers[0]!.url], lines);
+  const [owner] = await rig.owner();
+  const ended = owner.process.stop("SIGTERM");
+  await poll("a closed door", () =>
+    fetch(owner.url).then(
+      () => false,
+      () => true,
+    ),
+  );
+  await gateway.answers();
+  await ended;
+  expect(owner.process.exit).toEqual({ code: 0, signal: null });
+  await rig.replace(owner);
+  await expectAll(rig, id, lines);
+  expect([...(await gateway.sent()).values()]).toEqual(Array.from({ length: lines }, () => 1));
+}
+
+/** Cancels a batch at the server that does not work on it. */
+export async function isCancelledAnywhere(rig: SharedRig, lines: number): Promise<void> {
+  const { gateway } = rig;
+  await gateway.reset();
+  await gateway.answers(0);
+  const id = await submit([rig.servers[1]!.url, rig.servers[0]!.url], lines);
+  const [owner, other] = await rig.owner();
+  await new BatchCalls(other.url).call("POST", `/batches/${id}/cancel`);
+  await poll("withdrawn lines", async () => {
+    const { under_way } = await new BatchCalls(owner.url).call<{ under_way: number }>("GET", `/batches/${id}/progress`);
+    return under_way === WORKERS;
+  });
+  await gateway.answers();
+  const calls = new BatchCalls(other.url);
+  const { status, request_counts } = await calls.ended(id);
+  expect([status, request_counts]).toEqual([
+    "cancelled",
+    { total: lines, completed: WORKERS, failed: lines - WORKERS },
+  ]);
+  const { all, codes } = await calls.answers(id);
+  expect([all.length, new Set(all).size, [...codes]]).toEqual([lines, lines, ["batch_cancelled"]]);
+  await poll("the event", () => rig.events.includes(`batch.cancelled ${id}`));
+}
+
+/** Expects that each event came once. */
+export function expectEventsOnce(rig: SharedRig): void {
+  expect(rig.events.length).toBe(new Set(rig.events).size);
+}

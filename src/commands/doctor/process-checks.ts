@@ -81,7 +81,7 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
     said.push(
       warn(
         `the event loop was blocked for ${spanText(eventLoopLag * 1000)}, and every request waited`,
-        "if the message repeats after the start, run the gateway on a free core, or run a second gateway",
+        "if doctor repeats this later, run the gateway on a free core, or run a second gateway",
       ),
     );
   if (said.length > 0) return said;

@@ -159,8 +159,8 @@ async function playable(policy: string, source: ConfigSource): Promise<Effective
     const named = waits.name === waits.type ? waits.type : `${waits.name}, a ${waits.type}`;
     throw new SluiceError(
       "FLAG_VALUE",
-      `policy ${policy} cannot be simulated: before each decision it waits for an answer to its plugin ${named}, and ` +
-        "simulated time does not wait; remove that plugin from the simulated file",
+      `policy ${policy} cannot be simulated: before each decision it waits for its plugin ${named}, and ` +
+        "simulated time does not wait; remove the plugin from the file",
     );
   } finally {
     instances.close();

@@ -206,8 +206,7 @@ export class ProfileRun {
     try {
       const tied = picker.plugin.pick(this.#context);
       refusePromise(tied);
-      if (!isOrder(order, count))
-        throw new Error("it left an order that repeats a candidate or names one that does not exist");
+      if (!isOrder(order, count)) throw new Error("its order repeats a candidate or names one that does not exist");
       this.tied = Number.isInteger(tied) && tied >= 1 && tied <= count ? tied : 1;
     } catch (error) {
       this.#calls.failed("Picker", picker, error);

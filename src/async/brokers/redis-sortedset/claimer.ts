@@ -199,7 +199,7 @@ export class Claimer {
     try {
       await this.#server.settle(redis, aside, [queue]);
     } catch (error) {
-      log.warn({ queue: queue.name, problem: messageOf(error) }, "unreadable entries stay claimed for now");
+      log.warn({ queue: queue.name, problem: messageOf(error) }, "some entries stay claimed until their leases end");
       return;
     }
     for (const reason of reasons) this.#server.events?.deadLettered(queue, reason);

@@ -262,7 +262,10 @@ class SqliteBroker implements Broker {
       });
     } catch (error) {
       // They are claimed like the others, and come again when their leases have run out.
-      this.#deps.log.warn({ queue: queue.name, error: messageOf(error) }, "unreadable entries stay claimed for now");
+      this.#deps.log.warn(
+        { queue: queue.name, error: messageOf(error) },
+        "unreadable entries stay claimed until their leases end",
+      );
       return;
     }
     for (const [, { message }] of unreadable) this.#events?.deadLettered(queue, message);

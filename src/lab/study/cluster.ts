@@ -1,7 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import type { Random, SeededRandom } from "../../base/clock/random.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
-import type { RecordedCache } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -22,9 +21,9 @@ import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { Peers } from "../../pool/peers/peers.ts";
 import type { PeerTransport } from "../../pool/peers/transport.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
-import type { Sequence, SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
+import type { Sequence, SequenceSpec } from "../simulator/sequence.ts";
 import { ExactKnowledge } from "./exact-knowledge.ts";
-import type { Rule } from "./policies.ts";
+import { type SimListener, sequenceListener, tellCache, withWork } from "./sim-listener.ts";
 
 /** Default interval at which the simulated collector scrapes an engine, milliseconds. */
 export const SCRAPE_INTERVAL = 50;
@@ -365,114 +364,4 @@ export class SimCluster {
     if (metricsLagMs === 0) arrived();
     else clock.after(metricsLagMs, arrived);
   }
-}
-
-/** A rule in front of simulated engines: a balancer that knows only the requests it has sent. */
-export class BareCluster {
-  readonly #engines: readonly ModelEngine[];
-  readonly #rule: Rule;
-  readonly #loads: number[];
-  readonly #draw: (bound: number) => number;
-  readonly #isUp: () => boolean;
-
-  /** @param isUp whether the servers are there; default: from the start */
-  constructor(engines: readonly ModelEngine[], rule: Rule, random: Random, isUp: () => boolean = () => true) {
-    this.#engines = engines;
-    this.#rule = rule;
-    this.#loads = engines.map(() => 0);
-    this.#draw = (bound) => random.below(bound);
-    this.#isUp = isUp;
-  }
-
-  submit(spec: SequenceSpec, listener: SimListener): void {
-    if (!this.#isUp()) {
-      listener.rejected("no_endpoints", 0);
-      return;
-    }
-    const loads = this.#loads;
-    const at = this.#rule(loads, this.#draw);
-    loads[at]!++;
-    listener.placed?.(at, undefined);
-    const ended = (): void => {
-      loads[at]!--;
-    };
-    this.#engines[at]!.submit(
-      spec,
-      sequenceListener(listener, () => {}, ended),
-    );
-  }
-}
-
-/** Receives the events of one request. Exactly one of `finished` and `rejected` is called, later or during the send. */
-export interface SimListener {
-  /** The request goes to this server, by number. @param waited milliseconds in flow control; undefined = it passed none */
-  placed?: ((server: number, waited: number | undefined) => void) | undefined;
-  /** The first token appeared. */
-  started?(): void;
-  /** So many tokens appeared; after `started`. */
-  produced?(count: number): void;
-  /** It is answered: what the picker expected in the cache of its server, and what was there. Only with one stage; before `finished`. */
-  cached?(cache: Readonly<RecordedCache>): void;
-  /** @param work tokens that servers computed for it: its prompt but for what a cache had, and its answer */
-  finished(work: number): void;
-  /**
-   * The request was refused, or ended in flight. @param reason of a refusal by the picker (`OUTCOMES`), `evicted`, or `server`
-   * @param work as in `finished`; a prompt that a server has begun counts whole
-   */
-  rejected(reason: string, work: number): void;
-}
-
-/** The same events with the work of an earlier server. */
-function withWork(listener: SimListener, before: number): Pick<SimListener, "finished" | "rejected"> {
-  return {
-    finished: (work) => listener.finished(before + work),
-    rejected: (reason, work) => listener.rejected(reason, before + work),
-  };
-}
-
-function tellCache(listener: SimListener, expected: RecordedCache | undefined, sequence: Sequence): void {
-  if (expected === undefined) return;
-  listener.cached?.({ ...expected, reported: sequence.cachedTokens, prompt: sequence.promptTokens });
-}
-
-/** Tokens that its server computes for a sequence, as far as it has come; a prompt that has been begun counts whole. */
-function workOf({ startedAt, promptTokens, cachedTokens, produced }: Sequence): number {
-  return Number.isNaN(startedAt) ? 0 : promptTokens - cachedTokens + produced;
-}
-
-/**
- * The listener that an engine gets for a request.
- * @param first called at its first token, before `listener`
- * @param ended called when the engine refused or answered it, before `listener`
- * @param failed called in place of `ended` when the engine did not answer it
- */
-function sequenceListener(
-  listener: SimListener,
-  first: () => void,
-  ended: (sequence?: Sequence) => void,
-  failed: () => void = () => ended(),
-): SequenceListener {
-  let started = false;
-  return {
-    onToken(_, count) {
-      if (!started) {
-        started = true;
-        first();
-        listener.started?.();
-      }
-      listener.produced?.(count);
-    },
-    onFinish(sequence) {
-      ended(sequence);
-      listener.finished(workOf(sequence));
-    },
-    onReject() {
-      failed();
-      listener.rejected("server", 0);
-    },
-    onAbort(sequence) {
-      failed();
-      listener.rejected("evicted", workOf(sequence));
-    },
-  };
 }

@@ -1,8 +1,9 @@
 import { SeededRandom } from "../../base/clock/random.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SequenceSpec } from "../simulator/sequence.ts";
-import { SimCluster, type SimClusterOptions, type SimListener } from "./cluster.ts";
+import { SimCluster, type SimClusterOptions } from "./cluster.ts";
 import type { SimPickers } from "./picker-flags.ts";
+import type { SimListener } from "./sim-listener.ts";
 import { SimStore } from "./sim-store.ts";
 
 /** Several pickers in front of the same engines. Requests come to them in turn, as from a proxy that balances over them. */

@@ -11,12 +11,13 @@ import type { EngineCounters, ModelEngine } from "../simulator/model-engine.ts";
 import type { SequenceSpec } from "../simulator/sequence.ts";
 import { stretched } from "../simulator/workloads/prompt-text.ts";
 import { BYTES_PER_TOKEN, type Workload, type WorkloadRequest } from "../simulator/workloads/workload.ts";
-import { BareCluster, type SimListener } from "./cluster.ts";
+import { BareCluster } from "./bare-cluster.ts";
 import { Loads, Measure } from "./measure.ts";
 import type { SimPickers } from "./picker-flags.ts";
 import { PickerReplicas } from "./pickers.ts";
 import type { Rule } from "./policies.ts";
 import type { RunResult, ServerResult } from "./result.ts";
+import type { SimListener } from "./sim-listener.ts";
 
 /** The part that routes: a configuration for the scheduler, or a rule without one. */
 export type Decides = { readonly config: EffectiveConfig } | { readonly rule: Rule };

@@ -30,7 +30,7 @@ import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { Backlog } from "../flowcontrol/backlog.ts";
 import type { QueuesView } from "../flowcontrol/queues-view.ts";
-import { SpareRoom } from "../flowcontrol/spare-room.ts";
+import type { SpareRoom } from "../flowcontrol/spare-room.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
@@ -38,6 +38,7 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
 import { reportUnprepared, showBudget, watchBudget } from "./core-reports.ts";
+import { spareRoomOf } from "./core-room.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 import { ModelQueueing } from "./model-queueing.ts";
 import { PluginSeries } from "./plugin-series.ts";
@@ -386,18 +387,10 @@ export class InferenceCore {
 
   /** From now on there are background requests. Call it once. @param baseline the share that they leave free, 0 to below 1 */
   makeSpareRoom(baseline: number): void {
-    const room = new SpareRoom({
+    this.#spareRoom = spareRoomOf(this.endpoints, {
       ...{ clock: this.clock, baseline, pool: () => this.#pool() },
       saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
     });
-    this.endpoints.onAdded(() => room.changed());
-    this.endpoints.onRemoved((endpoint) => room.removed(endpoint));
-    this.endpoints.onStateChanged((endpoint) => {
-      if (endpoint.state === "down") room.forget(endpoint);
-      room.changed();
-    });
-    this.endpoints.onModelsChanged(() => room.changed());
-    this.#spareRoom = room;
   }
 
   /** Returns the endpoints that may serve a request without a hint. */

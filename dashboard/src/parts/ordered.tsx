@@ -6,7 +6,7 @@ export interface CancelOrder {
   readonly problem?: string;
 }
 
-/** Says what became of an order. @param children what the process does with the one that is cancelled, after its ID */
+/** Says what became of an order. @param children the rest of the sentence after the ID, if it is cancelled */
 export function Ordered({ id, problem, children }: CancelOrder & { readonly children: ComponentChildren }) {
   return problem === undefined ? (
     <p class="inside" role="status">

@@ -20,7 +20,7 @@ export interface MessagesSource {
    */
   next(queue: string): Promise<readonly MessageFeed[] | undefined>;
   /**
-   * Marks a message: not sent yet, it ends with CANCELLED.
+   * Marks a message. It ends with CANCELLED, unless a model server already has it.
    * @returns false = the store has no message of this id
    * @throws SluiceError as `next`
    */

@@ -309,7 +309,7 @@ export function circlesOf(graph: ReadonlyMap<string, Iterable<string>>): string[
   return circles;
 }
 
-/** The files below src/ that a file imports. @param file path below src/, with forward slashes */
+/** The local files that a file imports, as paths below the same folder. @param file path below a folder, with forward slashes */
 export function importsOf(file: string, text: string): string[] {
   return [...text.matchAll(IMPORT)]
     .filter(([, specifier]) => specifier!.startsWith("."))

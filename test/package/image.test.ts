@@ -11,9 +11,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, matchesGlob, normalize } from "node:path";
+import { dirname, join, matchesGlob } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { docsSources } from "../../dashboard/docs-pages.ts";
+import { importsOf } from "../../scripts/arrows.ts";
 import { ask } from "../support/client.ts";
 import { GrpcClient } from "../support/grpc-client.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
@@ -91,8 +92,8 @@ describe("the build in the image", () => {
     const follow = (file: string): void => {
       if (read.has(file)) return;
       read.add(file);
-      for (const [, path] of readFileSync(join(ROOT, file), "utf8").matchAll(/(?:from |import\()"(\.[^"]+\.ts)"/g))
-        follow(normalize(join(dirname(file), path!)));
+      for (const target of importsOf(file, readFileSync(join(ROOT, file), "utf8")))
+        if (target.endsWith(".ts")) follow(target);
     };
     follow("scripts/build.ts");
     expect(read).toContain("dashboard/docs-pages.ts");

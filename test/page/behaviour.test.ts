@@ -152,9 +152,9 @@ describe("the page, with figures that are made up", () => {
     await help.getByRole("link", { name: "Documentation" }).click();
     await help.getByRole("link", { name: "Flags" }).click();
     await help.getByText("--full-records-every", { exact: true }).first().waitFor();
-    const outside = ["/docs/../index.html", "/docs/%2e%2e/index.html", "/docs/operate/none.html", "/docs/docs.txt"];
+    const outside = ["/docs/%2e%2e/index.html", "/docs/operate/none.html", "/docs/docs.txt"];
     const codes = await Promise.all(outside.map(async (path) => (await ask(`${url}${path}`)).status));
-    expect(codes.slice(1)).toEqual([404, 404, 404]);
+    expect(codes).toEqual([404, 404, 404]);
     await help.close();
   });
 

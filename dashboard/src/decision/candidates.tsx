@@ -102,7 +102,11 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
                   {weightText(tried[at] ?? 0)}
                 </th>
               ))}
-              <th scope="col" class="n" title="sent by this process; running and waiting as the model server reports">
+              <th
+                scope="col"
+                class="n"
+                title="in flight: sent by this process; running, waiting: as the model server reports"
+              >
                 in flight / running / waiting
               </th>
               <th scope="col" class="n">

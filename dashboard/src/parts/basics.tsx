@@ -30,12 +30,13 @@ export function Cut({ text }: { text: string }) {
   );
 }
 
-/** Characters at the end of a name that tell it from others: of a pod, the part that Kubernetes draws by chance. */
+/** Characters that stay at the end of a cut name. In the name of a pod, the random part is there. */
 const END = 12;
 
+/** A name of at most so many characters is not cut. */
 const UNCUT = 28;
 
-/** A name in one line of limited length, which is cut in its middle. Browsers read it in two parts: name the link. */
+/** A name in one line of limited length, which is cut in its middle. Screen readers get two parts: give a link with it an `aria-label`. */
 export function Ends({ text }: { text: string }) {
   if (text.length <= UNCUT) return <>{text}</>;
   return (

@@ -5,6 +5,7 @@ import { order, useAsked } from "../feed/ask.ts";
 import { absolute, count, counted, figure, percent, perSecond, span, spanOfSeconds } from "../format.ts";
 import { Badge, Cut, Empty, Panel, type Tone } from "../parts/basics.tsx";
 import { Confirm } from "../parts/confirm.tsx";
+import { type CancelOrder, Ordered } from "../parts/ordered.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 
 const EVERY_MS = 2_000;
@@ -26,17 +27,11 @@ const GATE_TONES: Readonly<Record<BatchesFeed["gate"]["state"], Tone>> = {
 /** The statuses from which a batch can be cancelled. */
 const CANCELLABLE: ReadonlySet<BatchStatusFeed> = new Set(["validating", "in_progress"]);
 
-/** The last order: the batch, and why it is not cancelled; undefined = it is. */
-interface Order {
-  readonly id: string;
-  readonly problem?: string;
-}
-
 /** The batches of the Batch API, with their progress. */
 export function Batches({ now }: { now: number }) {
   const [turn, setTurn] = useState(0);
   const [asked, setAsked] = useState<BatchFeed | undefined>(undefined);
-  const [ordered, setOrdered] = useState<Order | undefined>(undefined);
+  const [ordered, setOrdered] = useState<CancelOrder | undefined>(undefined);
   const { data, problem } = useAsked<BatchesFeed>("debug/batches", EVERY_MS, turn);
   const cancel = ({ id }: BatchFeed): void => {
     order<BatchFeed>("debug/batches/cancel", { id } satisfies BatchCancel)
@@ -65,7 +60,7 @@ export function Batches({ now }: { now: number }) {
             keyOf={({ id }) => id}
             empty={<Empty what="No batch yet">Clients make them with POST /v1/batches.</Empty>}
           />
-          {ordered !== undefined && <Ordered {...ordered} status={statusOf(data, ordered.id)} />}
+          {ordered !== undefined && <Ordered {...ordered}>is {statusText(data, ordered.id)}.</Ordered>}
           <p class="inside note">
             {data.mayCancel
               ? "The caller of a batch can cancel it, too: "
@@ -93,23 +88,9 @@ export function Batches({ now }: { now: number }) {
 }
 
 /** The status of a batch that is cancelled, as far as the list has it already. */
-function statusOf({ batches }: BatchesFeed, id: string): BatchStatusFeed {
+function statusText({ batches }: BatchesFeed, id: string): string {
   const status = batches.find((batch) => batch.id === id)?.status ?? "cancelled";
-  return CANCELLABLE.has(status) ? "cancelling" : status;
-}
-
-function Ordered({ id, problem, status }: Order & { status: BatchStatusFeed }) {
-  if (problem === undefined)
-    return (
-      <p class="inside" role="status">
-        <code>{id}</code> is {status === "cancelling" ? "being cancelled" : status}.
-      </p>
-    );
-  return (
-    <p class="inside bad" role="alert">
-      <code>{id}</code> is not cancelled: {problem}
-    </p>
-  );
+  return status === "cancelling" || CANCELLABLE.has(status) ? "being cancelled" : status;
 }
 
 function noteOf({ open, linesLeft, linesPerSecond }: BatchesFeed): string {

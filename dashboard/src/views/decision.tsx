@@ -164,9 +164,9 @@ function WhatIf({ detail }: { detail: DecisionDetail }) {
     return (
       <Panel title="What if" padded>
         <p class="soft">
-          This decision has no full record now, so it cannot be replayed with another configuration. The process keeps
-          the newest 64 full records: of one decision in 256, or in N with --full-records-every N; and of each request
-          with x-sluice-explain: 1 where it runs with --decision-header.
+          This decision has no full record now, so it cannot be replayed with another configuration. The process makes a
+          full record of one decision in 256 (one in N with --full-records-every N). If it runs with --decision-header,
+          it also makes one for each request with x-sluice-explain: 1. It keeps the newest 64.
         </p>
       </Panel>
     );

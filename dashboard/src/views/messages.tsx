@@ -10,13 +10,8 @@ import { order, useAsked } from "../feed/ask.ts";
 import { absolute, bytes, count, span } from "../format.ts";
 import { Cut, Empty, Moment, Panel } from "../parts/basics.tsx";
 import { Confirm } from "../parts/confirm.tsx";
+import { type CancelOrder, Ordered } from "../parts/ordered.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-
-/** The last order: the message, and why it is not cancelled; undefined = it is marked. */
-interface Order {
-  readonly id: string;
-  readonly problem?: string;
-}
 
 /** The next messages of a queue, and an order that cancels one. @param queues names, at least one */
 export function Messages({ queues, now }: { queues: readonly string[]; now: number }) {
@@ -24,7 +19,7 @@ export function Messages({ queues, now }: { queues: readonly string[]; now: numb
   const [turn, setTurn] = useState(0);
   const [typed, setTyped] = useState("");
   const [asked, setAsked] = useState<string | undefined>(undefined);
-  const [ordered, setOrdered] = useState<Order | undefined>(undefined);
+  const [ordered, setOrdered] = useState<CancelOrder | undefined>(undefined);
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const queue = chosen !== undefined && queues.includes(chosen) ? chosen : queues[0]!;
   const path = `debug/queues/messages?queue=${encodeURIComponent(queue)}`;
@@ -101,7 +96,11 @@ export function Messages({ queues, now }: { queues: readonly string[]; now: numb
               <code>sluice queue cancel ID</code>
             </p>
           )}
-          {ordered !== undefined && <Ordered {...ordered} />}
+          {ordered !== undefined && (
+            <Ordered {...ordered}>
+              is marked: it ends with CANCELLED when its turn comes, unless a model server already has it.
+            </Ordered>
+          )}
         </>
       )}
       {asked !== undefined && (
@@ -122,18 +121,6 @@ export function Messages({ queues, now }: { queues: readonly string[]; now: numb
         </Confirm>
       )}
     </Panel>
-  );
-}
-
-function Ordered({ id, problem }: Order) {
-  return problem === undefined ? (
-    <p class="inside" role="status">
-      <code>{id}</code> is marked: it ends with CANCELLED when its turn comes, unless a model server already has it.
-    </p>
-  ) : (
-    <p class="inside bad" role="alert">
-      <code>{id}</code> is not cancelled: {problem}
-    </p>
   );
 }
 

@@ -164,7 +164,7 @@ function queuesOf({ kind, clock, dispatcher, backlog, watch, noMessages }: Dispa
     queues: consumers.map((consumer): QueueFeed => {
       const { queue, state, keptByGate, admission, outcomes } = consumer;
       const view = backlog.views.get(queue.name);
-      // Nothing goes while the broker is away.
+      // No message is sent while the broker is away, so no time left is known.
       const eta = brokerProblem === null ? (view?.eta ?? Number.NaN) : Number.NaN;
       const deadline = view?.nextDeadline ?? Number.NaN;
       return {

@@ -9,12 +9,12 @@ import type { MessagesSource } from "../../wires/admin/messages-routes.ts";
 /** Messages in one list. */
 const LISTED = 20;
 
-/** The transports whose store does not keep messages where the page finds them. */
+/** Why the page cannot list and cancel the messages of a transport. */
 const UNABLE = {
   "redis-pubsub":
     "The transport redis-pubsub stores no waiting messages: a message is sent or ends at its deadline. redis-sortedset and sqlite can cancel one.",
   "gcp-pubsub":
-    "Google Pub/Sub keeps the messages, and cannot cancel one: it is sent or ends at its deadline. gcloud pubsub subscriptions seek drops all that wait.",
+    "Google Pub/Sub keeps the messages, and cannot cancel one: a message is sent or ends at its deadline. The command gcloud pubsub subscriptions seek drops all that wait.",
 } as const;
 
 interface Deps {
@@ -80,7 +80,7 @@ export function dispatchMessages(
   };
 }
 
-/** Each store needs its own client only. */
+/** Imports the client of this store alone. */
 async function openClient(settings: RedisSortedSetSettings | SqliteSettings, deps: Deps): Promise<QueueClient> {
   if (settings.transport === "sqlite") {
     const { sqliteQueueClient } = await import("../../async/brokers/sqlite/queue-client.ts");

@@ -1,4 +1,5 @@
 import { afterEach, expect, it } from "vitest";
+import { FOREIGN_ORDERS, sendOrder, wrongBodies } from "../../../test/support/cancel-orders.ts";
 import { ask } from "../../../test/support/client.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { type AdminRequest, type Authorize, CANCEL_PATH, loopbackOnly } from "./access.ts";
@@ -43,16 +44,12 @@ const seenFrom =
   (request) =>
     loopbackOnly(open)({ ...request, peer });
 
-async function cancel(
+const cancel = (
   url: string,
   body = '{"id":"batch_1"}',
-  headers: Readonly<Record<string, string>> = {},
+  headers?: Readonly<Record<string, string>>,
   path = CANCEL_PATH,
-): Promise<[number, string]> {
-  const all = { "content-type": "application/json", "content-length": `${body.length}`, ...headers };
-  const { status, text } = await ask(`${url}${path}`, { method: "POST", body, headers: all });
-  return [status, text];
-}
+): Promise<[number, string]> => sendOrder(`${url}${path}`, body, headers);
 
 it("cancels a batch for the page and for a program on this machine, and answers with the batch", async () => {
   const url = await start(loopbackOnly(false));
@@ -70,31 +67,13 @@ it("says which batch there is not, and which one has ended", async () => {
   ]);
 });
 
-it.each([
-  ["a form of another page", { "content-type": "text/plain" }, 415],
-  [
-    "a form of another page that opens",
-    { "content-type": "text/plain", "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate" },
-    415,
-  ],
-  ["another origin", { origin: "http://evil.example" }, 403],
-  ["another port of this machine", { origin: "http://127.0.0.1:1" }, 403],
-  ["a page without an origin", { origin: "null" }, 403],
-  ["another site", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors" }, 403],
-  ["a foreign name of this machine", { host: "evil.example" }, 403],
-])("refuses %s, and cancels nothing", async (_, headers, status) => {
+it.each(FOREIGN_ORDERS)("refuses %s, and cancels nothing", async (_, headers, status) => {
   const url = await start(loopbackOnly(false));
-  expect((await cancel(url, undefined, headers as Record<string, string>))[0]).toBe(status);
+  expect((await cancel(url, undefined, headers))[0]).toBe(status);
   expect(cancelled).toEqual([]);
 });
 
-it.each([
-  ["{", 400],
-  ["null", 400],
-  ['{"id":""}', 400],
-  ['{"id":7}', 400],
-  [`{"id":"${"x".repeat(1024)}"}`, 413],
-])("refuses the body %s, and cancels nothing", async (body, status) => {
+it.each(wrongBodies(1024))("refuses the body %s, and cancels nothing", async (body, status) => {
   const url = await start(loopbackOnly(false));
   expect((await cancel(url, body))[0]).toBe(status);
   expect(cancelled).toEqual([]);

@@ -1,7 +1,7 @@
 import type { Hono } from "hono";
 import { type Authorize, adminRequest, CANCEL_PATH } from "./access.ts";
-import type { BatchCancel, BatchesFeed, BatchFeed } from "./feed/batches.ts";
-import { postedJson, refused } from "./page/posted-json.ts";
+import type { BatchesFeed, BatchFeed } from "./feed/batches.ts";
+import { postedId, refused } from "./page/posted-json.ts";
 
 /** The longest body in bytes. */
 const MAX_BODY = 1024;
@@ -29,16 +29,9 @@ export function batchesRoutes(app: Hono, source: BatchesSource | undefined, auth
   });
   app.post(CANCEL_PATH, async (context) => {
     if (source === undefined) return refused(context, 404, NO_BATCHES);
-    const posted = await postedJson(context, {
-      maxBody: MAX_BODY,
-      foreign: "only the page of this process cancels batches",
-      tooLong: `the order has a content-length of at most ${MAX_BODY} bytes`,
-      notJson: "the body is not JSON",
-    });
+    const posted = await postedId(context, MAX_BODY, "batches");
     if ("refusal" in posted) return posted.refusal;
-    const order = posted.json as Partial<BatchCancel> | null;
-    if (typeof order?.id !== "string" || order.id === "") return refused(context, 400, "the body is {id: ...}");
-    const found = await source.cancel(order.id);
+    const found = await source.cancel(posted.id);
     if (found === undefined) return refused(context, 404, "there is no such batch");
     const { batch, isCancelled } = found;
     if (!isCancelled) return refused(context, 409, `a batch with the status ${batch.status} cannot be cancelled`);

@@ -45,8 +45,8 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
 }
 
 /**
- * Loads the bridge to Node's servers with the first request: it reads the classes of fetch, for which Node.js compiles undici, a tenth
- * of the CPU time of a start without its warm-up.
+ * Loads the bridge to Node's servers at the first request, not at the start: it uses the classes of fetch, so Node.js compiles undici.
+ * Without the warm-up, a tenth of the CPU time of a start went there.
  * @param hostname the host of a request that names none, as HTTP/1.0 allows
  */
 function answering(app: Hono, hostname: string): RequestListener {

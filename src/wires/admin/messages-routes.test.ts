@@ -1,4 +1,5 @@
 import { afterEach, expect, it } from "vitest";
+import { FOREIGN_ORDERS, sendOrder, wrongBodies } from "../../../test/support/cancel-orders.ts";
 import { ask } from "../../../test/support/client.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -43,16 +44,12 @@ const HERE = loopbackOnly(false);
 /** The rule as it meets a client with another address, where the debug pages are open. */
 const elsewhere: Authorize = (request) => loopbackOnly(true)({ ...request, peer: "192.0.2.7" });
 
-async function cancel(
+const cancel = (
   url: string,
   body = '{"id":"m1"}',
-  headers: Readonly<Record<string, string>> = {},
+  headers?: Readonly<Record<string, string>>,
   path = CANCEL_MESSAGE_PATH,
-): Promise<[number, string]> {
-  const all = { "content-type": "application/json", "content-length": `${body.length}`, ...headers };
-  const { status, text } = await ask(`${url}${path}`, { method: "POST", body, headers: all });
-  return [status, text];
-}
+): Promise<[number, string]> => sendOrder(`${url}${path}`, body, headers);
 
 async function list(url: string, query = "?queue=q"): Promise<[number, unknown]> {
   const { status, text } = await ask(`${url}/debug/queues/messages${query}`);
@@ -80,25 +77,13 @@ it("cancels a message for the page and for a program on this machine", async () 
   expect(await cancel(url, '{"id":"gone"}')).toEqual([404, expect.stringContaining("it has ended")]);
 });
 
-it.each([
-  ["a form of another page", { "content-type": "text/plain" }, 415],
-  ["another origin", { origin: "http://evil.example" }, 403],
-  ["a page without an origin", { origin: "null" }, 403],
-  ["another site", { "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors" }, 403],
-  ["a foreign name of this machine", { host: "evil.example" }, 403],
-])("refuses %s, and cancels nothing", async (_, headers, status) => {
+it.each(FOREIGN_ORDERS)("refuses %s, and cancels nothing", async (_, headers, status) => {
   const url = await start(HERE);
-  expect((await cancel(url, undefined, headers as Record<string, string>))[0]).toBe(status);
+  expect((await cancel(url, undefined, headers))[0]).toBe(status);
   expect(cancelled).toEqual([]);
 });
 
-it.each([
-  ["{", 400],
-  ["null", 400],
-  ['{"id":""}', 400],
-  ['{"id":7}', 400],
-  [`{"id":"${"x".repeat(4096)}"}`, 413],
-])("refuses the body %s, and cancels nothing", async (body, status) => {
+it.each(wrongBodies(4096))("refuses the body %s, and cancels nothing", async (body, status) => {
   const url = await start(HERE);
   expect((await cancel(url, body))[0]).toBe(status);
   expect(cancelled).toEqual([]);

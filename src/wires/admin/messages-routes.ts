@@ -2,8 +2,8 @@ import type { Context, Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type Authorize, adminRequest, CANCEL_MESSAGE_PATH } from "./access.ts";
-import type { MessageCancel, MessageFeed, MessageMarked, MessagesFeed } from "./feed/messages.ts";
-import { postedJson, refused } from "./page/posted-json.ts";
+import type { MessageFeed, MessageMarked, MessagesFeed } from "./feed/messages.ts";
+import { postedId, refused } from "./page/posted-json.ts";
 
 /** The longest body in bytes: an id may be long. */
 const MAX_BODY = 4096;
@@ -20,7 +20,7 @@ export interface MessagesSource {
    */
   next(queue: string): Promise<readonly MessageFeed[] | undefined>;
   /**
-   * Marks a message: not sent yet, it ends with CANCELLED.
+   * Marks a message. It ends with CANCELLED, unless a model server already has it.
    * @returns false = the store has no message of this id
    * @throws SluiceError as `next`
    */
@@ -47,15 +47,9 @@ export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Aut
   });
   app.post(CANCEL_MESSAGE_PATH, async (context) => {
     if (source.unable !== undefined) return refused(context, 409, source.unable);
-    const posted = await postedJson(context, {
-      maxBody: MAX_BODY,
-      foreign: "only the page of this process cancels messages",
-      tooLong: `the order has a content-length of at most ${MAX_BODY} bytes`,
-      notJson: "the body is not JSON",
-    });
+    const posted = await postedId(context, MAX_BODY, "messages");
     if ("refusal" in posted) return posted.refusal;
-    const { id } = (posted.json ?? {}) as Partial<MessageCancel>;
-    if (typeof id !== "string" || id === "") return refused(context, 400, "the body is {id: ...}");
+    const { id } = posted;
     return fromStore(context, async () =>
       (await source.cancel(id))
         ? context.json({ id } satisfies MessageMarked)

@@ -25,7 +25,7 @@ export interface MessageCancel {
   readonly id: string;
 }
 
-/** Its answer: the message is marked, and ends with CANCELLED when it is not sent yet. */
+/** Its answer: the message is marked. It ends with CANCELLED, unless a model server already has it. */
 export interface MessageMarked {
   readonly id: string;
 }

@@ -4,7 +4,7 @@ import type { ConfigDraft } from "../feed/config.ts";
 import { postedJson, refused } from "./posted-json.ts";
 import type { FeedSource } from "./source.ts";
 
-/** It takes POST: the text is too long for an address. */
+/** The method is POST, because the text is too long for a query. */
 export const CHECK_PATH = "/debug/feed/check";
 /** The longest body in bytes, and milliseconds between two checks: each one takes time from routing. */
 const MAX_BODY = 64 * 1024;

@@ -38,3 +38,24 @@ export async function postedJson(
     return refuse(400, notJson);
   }
 }
+
+/**
+ * Reads the ID in the body of an order to cancel, which is `{id: ...}`.
+ * @param maxBody bytes @param things what the order cancels, in the plural
+ */
+export async function postedId(
+  context: Context,
+  maxBody: number,
+  things: string,
+): Promise<{ readonly id: string } | { readonly refusal: Response }> {
+  const posted = await postedJson(context, {
+    maxBody,
+    foreign: `only the page of this process cancels ${things}`,
+    tooLong: `the order has a content-length of at most ${maxBody} bytes`,
+    notJson: "the body is not JSON",
+  });
+  if ("refusal" in posted) return posted;
+  const { id } = (posted.json ?? {}) as { readonly id?: unknown };
+  if (typeof id !== "string" || id === "") return { refusal: refused(context, 400, "the body is {id: ...}") };
+  return { id };
+}

@@ -70,7 +70,8 @@ export interface SpareRoomParts {
  */
 export class SpareRoom {
   readonly #parts: SpareRoomParts;
-  readonly #rooms = new Map<Endpoint, EndpointRoom>();
+  /** Weak, because requests end at endpoints that have left the pool, too. */
+  readonly #rooms = new WeakMap<Endpoint, EndpointRoom>();
   /** In the order of arrival. */
   readonly #waiting = new Set<SparePlace>();
   /** At endpoints, in the order of dispatch. */
@@ -156,11 +157,6 @@ export class SpareRoom {
   /** An endpoint does not answer: what comes back at its address may be another model server. */
   forget(endpoint: Endpoint): void {
     this.#rooms.get(endpoint)?.forget();
-  }
-
-  /** An endpoint has left the pool. */
-  removed(endpoint: Endpoint): void {
-    this.#rooms.delete(endpoint);
   }
 
   /** Requests ended, or endpoints changed. Costs nothing while nothing waits. */

@@ -143,7 +143,9 @@ export class SpareRoom {
   /** Another request was sent to an endpoint and counts there. */
   taken(endpoint: Endpoint): void {
     if (this.#placed.size === 0) return;
-    const isTight = this.#of(endpoint).isTight || this.#saturationOf(endpoint, this.#parts.clock.now()) > TIGHT;
+    const room = this.#of(endpoint);
+    if (room.background === room.leaving) return;
+    const isTight = room.isTight || this.#saturationOf(endpoint, this.#parts.clock.now()) > TIGHT;
     if (isTight) this.#revoke(endpoint, 1);
   }
 
@@ -172,9 +174,10 @@ export class SpareRoom {
   /** What may run, at its most in the last second or two: what is too much by now waits here. */
   allowance(): Allowance {
     const now = this.#parts.clock.now();
+    const pool = this.#parts.pool();
     let size = 0;
-    for (const endpoint of this.#parts.pool()) size += this.#of(endpoint).size;
-    this.#note(this.#placed.size + this.#undecided + this.#roomOf(this.#parts.pool(), now), now);
+    for (const endpoint of pool) size += this.#of(endpoint).size;
+    this.#note(this.#placed.size + this.#undecided + this.#roomOf(pool, now), now);
     const most = Math.max(this.#largest.now, this.#largest.before);
     const requests = most === 0 ? 0 : most + Math.max(1, Math.floor(most * AHEAD));
     return { requests, size: Math.max(1, size) };

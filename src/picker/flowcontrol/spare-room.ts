@@ -2,11 +2,9 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { EndpointRoom } from "./endpoint-room.ts";
 
-/**
- * Milliseconds after which a background request that waits goes back to where it came from: if there is room that only others can use, and
- * in any case.
- */
+/** Milliseconds after which a waiting background request goes back to where it came from, if there is room that only others can use. */
 const PATIENCE = 2000;
+/** Milliseconds after which it goes back in any case. */
 const LONGEST_WAIT = 60_000;
 /** The saturation of an endpoint above which the detector in force counts it as full. */
 const TIGHT = 15 / 16;

@@ -16,7 +16,9 @@ import { parseArgs } from "node:util";
 import { SeededRandom } from "../src/base/clock/random.ts";
 import { quantile } from "../src/base/telemetry/quantile.ts";
 import { BatchCalls } from "../test/batch-api/calls.ts";
+import { chat, JSON_HEADERS } from "../test/support/client.ts";
 import { startGateway } from "../test/support/gateway.ts";
+import { poll } from "../test/support/poll.ts";
 import { residentMiB } from "../test/support/process.ts";
 import { endpointsFile, startSims } from "../test/support/stack.ts";
 
@@ -41,23 +43,20 @@ const millisecondsOf = (answer: number): number => scale * (20 + 10 * (answer - 
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1000 });
 
-function chat(maxTokens: number, more: object = {}): object {
-  const messages = [{ role: "user", content: "a question of some words" }];
-  return { model: "sim", max_tokens: maxTokens, ignore_eos: true, messages, ...more };
-}
+const question = (more: Record<string, unknown>): string => chat("a question of some words", more);
 
 /** Milliseconds until the first piece of a streamed answer. */
 function timeToFirstToken(url: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const begun = performance.now();
-    const headers = { "content-type": "application/json" };
-    const sent = request(`${url}/v1/chat/completions`, { method: "POST", agent, headers }, (answer) => {
+    const options = { method: "POST", agent, headers: JSON_HEADERS };
+    const sent = request(`${url}/v1/chat/completions`, options, (answer) => {
       if (answer.statusCode !== 200) reject(new Error(`a live request got ${answer.statusCode}`));
       answer.once("data", () => resolve(performance.now() - begun));
       answer.on("error", reject).resume();
     });
     sent.on("error", reject);
-    sent.end(JSON.stringify(chat(LIVE_TOKENS, { stream: true })));
+    sent.end(question({ max_tokens: LIVE_TOKENS, stream: true }));
   });
 }
 
@@ -84,15 +83,9 @@ try {
   const alone = await live(gateway.url);
   const memory = await residentMiB(gateway.process.pid);
   const calls = new BatchCalls(`${gateway.url}/v1`);
-  const line = (n: number): object => ({
-    custom_id: `c${n}`,
-    method: "POST",
-    url: "/v1/chat/completions",
-    body: chat(tokens),
-  });
-  const id = await calls.submit(Array.from({ length: lines }, (_, n) => `${JSON.stringify(line(n))}\n`).join(""));
-  while ((await calls.get(id)).request_counts.completed === 0) await new Promise((resolve) => setTimeout(resolve, 50));
-  const before = (await calls.get(id)).request_counts.completed;
+  const rest = `"method":"POST","url":"/v1/chat/completions","body":${question({ max_tokens: tokens })}`;
+  const id = await calls.submit(Array.from({ length: lines }, (_, n) => `{"custom_id":"c${n}",${rest}}\n`).join(""));
+  const before = await poll("the first line", async () => (await calls.get(id)).request_counts.completed);
   const begun = performance.now();
   const beside = await live(gateway.url);
   const { status, request_counts: counts } = await calls.get(id);

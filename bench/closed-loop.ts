@@ -13,7 +13,8 @@
  */
 import { parseArgs } from "node:util";
 import { quantile } from "../src/base/telemetry/quantile.ts";
-import { type ClosedLoop, type ClosedLoopResult, closedLoop, SLOTS } from "./closed-loop/closed-loop.ts";
+import { DEFAULT_BASELINE } from "./closed-loop/batch.ts";
+import { type ClosedLoop, type ClosedLoopResult, closedLoop, SLOTS, WARM_UP } from "./closed-loop/closed-loop.ts";
 
 const { values } = parseArgs({
   options: {
@@ -148,9 +149,6 @@ const SHAPES = [
   ["wave", 0.4],
   ["bursts", 0.3],
 ] as const;
-/** B at the defaults, and milliseconds before the batch begins. */
-const DEFAULT_BASELINE = 0.2;
-const BEFORE = 10_000;
 
 async function shapes(): Promise<void> {
   console.log(
@@ -164,7 +162,7 @@ async function shapes(): Promise<void> {
         const beside = await closedLoop({ ...loop, gate: "batch" });
         const seconds = 0.0456 + (lineTokens - 1) / 100;
         const room = Math.max(0, 1 - DEFAULT_BASELINE - realtimeShare) * servers * SLOTS;
-        const most = (room * (base.duration - BEFORE)) / 1000 / seconds;
+        const most = (room * (base.duration - WARM_UP)) / 1000 / seconds;
         console.log(
           `${servers} ${shape} ${realtimeShare} ${lineTokens}`.padEnd(24) +
             `${p99(alone).toFixed(1).padStart(8)} ms ${p99(beside).toFixed(1).padStart(8)} ms ${(p99(beside) / p99(alone)).toFixed(2)}x ` +

@@ -104,8 +104,7 @@ const builtins: Plugin = {
     const taken = new Set<string>();
     for (const { 0: found, 1: names = "", 2: module = "", index } of code.matchAll(IMPORT_OF_NODE)) {
       taken.add(module);
-      const fields = /^\{(.*)\}$/.exec(names)?.[1]?.replaceAll(/\bas\b/g, ":");
-      const target = fields === undefined ? names.replace("* as ", "") : `{${fields.replaceAll(" : ", ": ")}}`;
+      const target = names.replace("* as ", "").replaceAll(" as ", ": ");
       text.overwrite(
         index,
         index + found.length,

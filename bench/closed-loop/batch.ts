@@ -16,23 +16,27 @@ import { createDispatchMetrics } from "../../src/base/telemetry/dispatch-metrics
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { MetricsRegistry } from "../../src/base/telemetry/registry.ts";
 
+/** The default of `--batch-baseline`. */
+export const DEFAULT_BASELINE = 0.2;
+
 /** A batch that is worked on, in a folder of its own. */
 export interface RunningBatch {
   /** Removes the folder. */
   end(): void;
 }
 
-/** Begins a batch of so many lines, as `sluice gateway --batch` does. @param options the defaults are those of its flags */
+/** Begins a batch of so many lines, as `sluice gateway --batch` does. */
 export function startBatch(options: {
   readonly lines: number;
-  readonly baseline: number | undefined;
+  readonly baseline: number;
+  /** Default: that of `sluice gateway`. */
   readonly workers: number | undefined;
   /** What batches may have now. */
   readonly allowance: () => { readonly requests: number; readonly size: number };
   readonly clock: VirtualClock;
   readonly client: InferenceClient;
 }): RunningBatch {
-  const { lines, baseline = 0.2, workers = 1024, allowance, clock, client } = options;
+  const { lines, baseline, workers = 1024, allowance, clock, client } = options;
   const log = silentLogger;
   const path = mkdtempSync(join(tmpdir(), "sluice-closed-loop-"));
   const folder = new BatchFolder(path);

@@ -22,7 +22,7 @@ import type { Allowance } from "../../src/picker/flowcontrol/spare-room.ts";
 import { MemoryBroker } from "../../test/support/brokers/memory/broker.ts";
 import { MemoryProducer } from "../../test/support/brokers/memory/producer.ts";
 import { MemoryStore } from "../../test/support/brokers/memory/store.ts";
-import { type RunningBatch, startBatch } from "./batch.ts";
+import { DEFAULT_BASELINE, type RunningBatch, startBatch } from "./batch.ts";
 import { FakePrometheus, type PublishedFigures } from "./fake-prometheus.ts";
 import { oracleGate } from "./oracle-gate.ts";
 
@@ -127,7 +127,7 @@ const SHAPES = {
   bursts: { most: 3, at: (now: number) => ((now + 5000) % 10_000 < 2000 ? 3 : 0.5) },
 };
 /** Milliseconds of realtime traffic alone, before there is a backlog and before anything counts. */
-const WARM_UP = 10_000;
+export const WARM_UP = 10_000;
 
 /**
  * Realtime traffic and a backlog that never ends on the same simulated servers, in virtual time: the real scheduler, the real
@@ -143,8 +143,8 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   );
   const text = options.flowControl === undefined ? CONFIG : withFlowControl(options.flowControl);
   const config = loadConfig(parseDocument(text, { file: "closed loop" }), PLUGIN_REGISTRY);
-  const baseline = gate === "batch" ? (options.baseline ?? 0.2) : undefined;
-  const cluster = new SimCluster({ engines, config, clock, random, baseline });
+  const { baseline = DEFAULT_BASELINE } = options;
+  const cluster = new SimCluster({ engines, config, clock, random, ...(gate === "batch" && { baseline }) });
   const running = (): boolean => clock.now() < duration;
   cluster.scrape(running);
 
@@ -180,9 +180,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             backlog.running--;
             resolve(answer);
           };
-          const send = gate === "batch" ? cluster.submitBackground : cluster.submit;
-          send.call(
-            cluster,
+          cluster[gate === "batch" ? "submitBackground" : "submit"](
             options.flowControl === undefined && gate !== "batch"
               ? simRequest("backlog")
               : { ...simRequest("backlog"), priority: -1, shedAt: 1 },

@@ -1,5 +1,5 @@
 import { setFlagsFromString } from "node:v8";
-import { isMeasured } from "./garbage.ts";
+import { givenOptions, isMeasured } from "./v8-options.ts";
 
 /**
  * Runs `work` while V8 leaves its last compiler, TurboFan, alone. Code that it has compiled before stays.
@@ -7,7 +7,7 @@ import { isMeasured } from "./garbage.ts";
  * An operator who chooses compilers in `NODE_OPTIONS` keeps them: then this only runs `work`.
  */
 export async function withoutLastCompiler(work: () => Promise<void>): Promise<void> {
-  if (!isMeasured() || choosesCompilers([...process.execArgv, process.env["NODE_OPTIONS"] ?? ""])) return work();
+  if (!isMeasured() || choosesCompilers(givenOptions())) return work();
   setFlagsFromString("--no-turbofan");
   try {
     await work();

@@ -1,8 +1,6 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-
-/** The Node.js release whose V8 was measured and is known to have the flags. Another release would only print a complaint. */
-const MEASURED = 26;
+import { givenOptions, isMeasured } from "./v8-options.ts";
 
 /** Bytes of both halves of the young generation, where a picker stops its growth: by default V8 goes on to 48 MiB. */
 const YOUNG = 12 << 20;
@@ -27,8 +25,7 @@ export function collectGarbageRarely(growth: number): void {
 export function limitYoungGeneration(): void {
   if (!isMeasured()) return;
   const young = getHeapSpaceStatistics().find((space) => space.space_name === "new_space");
-  const options = [...process.execArgv, process.env["NODE_OPTIONS"] ?? ""];
-  if (stopsGrowth(young?.space_size ?? 0, options)) setFlagsFromString("--semi-space-growth-factor=1");
+  if (stopsGrowth(young?.space_size ?? 0, givenOptions())) setFlagsFromString("--semi-space-growth-factor=1");
 }
 
 /**
@@ -52,9 +49,4 @@ export function collectStart(): void {
  */
 export function stopsGrowth(bytes: number, options: readonly string[]): boolean {
   return bytes >= YOUNG && !options.some((option) => /semi[-_]space/.test(option));
-}
-
-/** Whether this Node.js has the flags of V8 that Sluice sets at run time. */
-export function isMeasured(): boolean {
-  return Number(process.versions.node.split(".")[0]) >= MEASURED;
 }

@@ -5,7 +5,6 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { ROLE_LABEL } from "../../base/inference/roles.ts";
-import type { SaturationDetector } from "../../base/plugin/kinds.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { flowControlSettings } from "../../picker/core/in-force.ts";
@@ -64,7 +63,6 @@ export class SimCluster {
   #places: readonly Place[] = [];
   readonly #serverOf = new Map<Endpoint, number>();
   readonly #admission: LegacyAdmission;
-  readonly #detector: SaturationDetector;
   /** Undefined: requests do not queue. */
   readonly #flowControl: FlowControl | undefined;
   /** Undefined: there are no background requests. */
@@ -91,17 +89,15 @@ export class SimCluster {
     try {
       this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
       const detector = this.#instances.make(config.detector);
-      this.#detector = detector;
       this.#admission = new LegacyAdmission(detector);
+      const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
       const { baseline } = options;
       if (baseline !== undefined) {
-        const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
         const saturation = detector.saturation.bind(detector);
         this.#spare = new SpareRoom({ clock, baseline, pool, saturation });
       }
       if (config.flowControl !== undefined) {
         const settings = flowControlSettings(config.flowControl, this.#instances, detector);
-        const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
         this.#flowControl = new FlowControl({ clock, settings, pool, events: NO_EVENTS });
       }
     } catch (error) {
@@ -140,12 +136,6 @@ export class SimCluster {
       this.#exact?.hear(endpoint, engine);
       return { endpoint, engine };
     });
-  }
-
-  /** The saturation of the pool, as the process of a picker knows it. */
-  saturation(): number {
-    if (this.#flowControl !== undefined) return this.#flowControl.saturation().effective;
-    return this.#detector.saturation(this.#endpoints.list(), this.#options.clock.now());
   }
 
   /** Closes the plugins. */

@@ -5,7 +5,6 @@ import { SpareRoom, type SpareRoomParts } from "../flowcontrol/spare-room.ts";
 export function spareRoomOf(endpoints: EndpointRegistry, parts: SpareRoomParts): SpareRoom {
   const room = new SpareRoom(parts);
   endpoints.onAdded(() => room.changed());
-  endpoints.onRemoved((endpoint) => room.removed(endpoint));
   endpoints.onStateChanged((endpoint) => {
     if (endpoint.state === "down") room.forget(endpoint);
     room.changed();

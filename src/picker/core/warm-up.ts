@@ -12,10 +12,13 @@ import type { Exchange, Wire } from "../exchange/wire.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
-/** So many exchanges of prompts of `words`, of five bytes each. `lengths`: so many lengths take turns, each a word longer than the one before. */
+/** Prompts of exchanges. */
 interface Prompts {
+  /** Words of the shortest one; a word has five bytes. */
   readonly words: number;
+  /** So many lengths take turns, each a word longer than the one before. */
   readonly lengths: number;
+  /** How many there are. */
   readonly times: number;
 }
 

@@ -218,10 +218,10 @@ export class RequestDecider {
     const endpoints = spareRoom === undefined ? all : spareRoom.withRoom(all);
     const refusal =
       refused ??
-      (endpoints.length < all.length && endpoints.length === 0
-        ? noRoom()
+      (all.length === 0
+        ? this.#nobody(request, caller)
         : endpoints.length === 0
-          ? this.#nobody(request, caller)
+          ? noRoom()
           : admitted
             ? undefined
             : this.#admit(request, endpoints));

@@ -4,11 +4,13 @@ import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
 const STALENESS = 200;
 /** The part of the known size by which a trial or a correction changes it. */
 const STEP = 1 / 16;
-/** Milliseconds without a waiting request after which the size grows again to one that was seen, and between its steps. */
+/** Milliseconds without a waiting request after which the size grows again to one that was seen. */
 const RECOVERS_AFTER = 1000;
+/** Milliseconds between two steps of this growth. */
 const RECOVERY_STEP = 250;
-/** Milliseconds until the size is learned anew, and the same once it was found again. */
+/** Milliseconds without a waiting request after which the size is learned anew. */
 const LEARNS_AFTER = 4000;
+/** The same where the last time found no larger size. */
 const LEARNS_AGAIN_AFTER = 60_000;
 
 /**
@@ -23,8 +25,9 @@ export class EndpointRoom {
   readonly endpoint: Endpoint;
   /** The most requests that ran at once. */
   #size = 0;
-  /** Requests waited: `#size` is the whole endpoint, now or ever since. */
+  /** Requests waited, so `#size` is the whole endpoint. False while the size is learned anew. */
   #isFull = false;
+  /** The size was the whole endpoint at some time; stays while it is learned anew. */
   #wasFull = false;
   /** The most that ran without a waiting request; it comes nearer to the size each time requests begin to wait. */
   #most = 0;

@@ -88,6 +88,23 @@ describe("the room for background requests", () => {
     expect(room.withRoom([])).toEqual([]);
   });
 
+  it("asks the detector for no request to a server without background requests", () => {
+    let asked = 0;
+    const { pool, send, other } = make([5, 5], () => {
+      asked++;
+      return 0;
+    });
+    const { end } = send("a", [pool[0]!]);
+    asked = 0;
+    other(1);
+    expect(asked).toBe(0);
+    other(0);
+    expect(asked).toBe(1);
+    end();
+    other(0);
+    expect(asked).toBe(1);
+  });
+
   it("ends as many as wait at a server, when its metrics show it", () => {
     const { send, scrape, log } = make([5]);
     for (const name of ["a", "b", "c", "d"]) send(name);

@@ -2,11 +2,9 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { EndpointRoom } from "./endpoint-room.ts";
 
-/**
- * Milliseconds after which a background request that waits goes back to where it came from: if there is room that only others can use, and
- * in any case.
- */
+/** Milliseconds after which a waiting background request goes back to where it came from, if there is room that only others can use. */
 const PATIENCE = 2000;
+/** Milliseconds after which it goes back in any case. */
 const LONGEST_WAIT = 60_000;
 /** The saturation of an endpoint above which the detector in force counts it as full. */
 const TIGHT = 15 / 16;
@@ -70,7 +68,8 @@ export interface SpareRoomParts {
  */
 export class SpareRoom {
   readonly #parts: SpareRoomParts;
-  readonly #rooms = new Map<Endpoint, EndpointRoom>();
+  /** Weak, because requests end at endpoints that have left the pool, too. */
+  readonly #rooms = new WeakMap<Endpoint, EndpointRoom>();
   /** In the order of arrival. */
   readonly #waiting = new Set<SparePlace>();
   /** At endpoints, in the order of dispatch. */
@@ -142,7 +141,9 @@ export class SpareRoom {
   /** Another request was sent to an endpoint and counts there. */
   taken(endpoint: Endpoint): void {
     if (this.#placed.size === 0) return;
-    const isTight = this.#of(endpoint).isTight || this.#saturationOf(endpoint, this.#parts.clock.now()) > TIGHT;
+    const room = this.#of(endpoint);
+    if (room.background === room.leaving) return;
+    const isTight = room.isTight || this.#saturationOf(endpoint, this.#parts.clock.now()) > TIGHT;
     if (isTight) this.#revoke(endpoint, 1);
   }
 
@@ -158,11 +159,6 @@ export class SpareRoom {
     this.#rooms.get(endpoint)?.forget();
   }
 
-  /** An endpoint has left the pool. */
-  removed(endpoint: Endpoint): void {
-    this.#rooms.delete(endpoint);
-  }
-
   /** Requests ended, or endpoints changed. Costs nothing while nothing waits. */
   changed(): void {
     if (this.#waiting.size === 0 || this.#woken) return;
@@ -176,9 +172,10 @@ export class SpareRoom {
   /** What may run, at its most in the last second or two: what is too much by now waits here. */
   allowance(): Allowance {
     const now = this.#parts.clock.now();
+    const pool = this.#parts.pool();
     let size = 0;
-    for (const endpoint of this.#parts.pool()) size += this.#of(endpoint).size;
-    this.#note(this.#placed.size + this.#undecided + this.#roomOf(this.#parts.pool(), now), now);
+    for (const endpoint of pool) size += this.#of(endpoint).size;
+    this.#note(this.#placed.size + this.#undecided + this.#roomOf(pool, now), now);
     const most = Math.max(this.#largest.now, this.#largest.before);
     const requests = most === 0 ? 0 : most + Math.max(1, Math.floor(most * AHEAD));
     return { requests, size: Math.max(1, size) };

@@ -241,9 +241,9 @@ export class PrefixIndex {
   }
 
   /**
-   * How uses of an endpoint's blocks are told apart where their order matters, because the endpoint drops some: two uses count as one
-   * while their turns, without this many low bits, are equal. The span of the list then has 8 to 16 parts.
-   * @returns the number of low bits; -1 = the endpoint has room for all of its blocks
+   * An endpoint without room drops the blocks first that were not used for long. There, two uses count as one while their turns differ
+   * only in this many low bits: the span of the list then has 8 to 16 parts.
+   * @returns the number of low bits; -1 = the endpoint has room for all of its blocks, so their order does not matter
    */
   useBits(slot: number, capacity: IndexCapacity): number {
     const list = this.#lists[slot];

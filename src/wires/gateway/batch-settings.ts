@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { BATCH_NAME } from "../../async/batch-api/place-check.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
 import { FILES_FORM, isFilesPlace, isServer } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
@@ -7,6 +6,7 @@ import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { parseRedisUrl } from "../../base/redis/address.ts";
+import { SHARED_NAME, SHARED_NAME_FORM } from "../../base/redis/shared-store.ts";
 
 const HOUR = 3_600_000;
 /** The most bytes that a size can be: far more than the disk of a machine. */
@@ -40,7 +40,7 @@ export const batchSettings = z.strictObject({
     .describe("In place of a folder: the Redis or Valkey in which several gateways share batches."),
   name: z
     .string()
-    .regex(BATCH_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
     .describe("Gateways of one name share batches; absent = default."),
   ca: z.string().min(1).optional().describe("Authorities of the certificate of the Redis, PEM."),

@@ -4,10 +4,10 @@ import { quantity } from "../../base/document/quantity.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
+import { SHARED_NAME, SHARED_NAME_FORM, sharedStoreAddress } from "../../base/redis/shared-store.ts";
 import { BUILT_IN_PROFILES } from "../../picker/config/defaults.ts";
 import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
-import { checkPeersUrl, PEERS_NAME } from "../../pool/peers/peers-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
@@ -107,7 +107,7 @@ const peers = section({
     .string()
     .superRefine((url, context) => {
       try {
-        checkPeersUrl(url);
+        sharedStoreAddress(url, "replicas");
       } catch (error) {
         context.addIssue({ code: "custom", message: messageOf(error) });
       }
@@ -118,7 +118,7 @@ const peers = section({
     ),
   name: z
     .string()
-    .regex(PEERS_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
     .describe("Replicas of one name share; absent = `default`."),
   ca: z.string().min(1).optional().describe("Authorities of the store's certificate, PEM."),

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { Readable } from "node:stream";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisReply } from "../../../base/redis/connection.ts";
@@ -283,7 +282,7 @@ export class RedisBatches implements Batches {
     const { problems, total, counts, hasOutput, hasErrors, outputFileId, errorFileId } = change;
     const files = "files" in change ? change.files : [];
     const type = this.#options.notifies && !isOpen(to) ? eventType(to) : undefined;
-    const event = type === undefined ? "" : `evt_${randomBytes(16).toString("hex")}`;
+    const event = type === undefined ? "" : newId("evt_");
     const fields: readonly [string, string | undefined][] = [
       ["problems", problems && JSON.stringify(problems)],
       ["total", total?.toString()],

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import { SHARED_NAME, SHARED_NAME_FORM, sharedStoreAddress } from "../../base/redis/shared-store.ts";
 import { checkTlsFiles, givenTlsFile, type RedisTlsFiles } from "../../base/redis/tls-files.ts";
-import { FILES_FORM, isFilesPlace, S3_FORM, type S3Settings } from "./s3-place.ts";
+import { S3_FORM, type S3Settings, s3Settings } from "./s3-place.ts";
 
 /** What flags or a file say about the place of batches. */
 export interface GivenPlace extends RedisTlsFiles {
@@ -20,10 +20,23 @@ export interface PlaceSettings extends GivenPlace {
   readonly bucket: S3Settings | undefined;
 }
 
+/** The scheme of a text that is a URL; undefined for the path of a folder. */
+export function schemeOf(text: string): string | undefined {
+  return /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1];
+}
+
 /** Whether a text is the URL of a store, not a folder. */
 export function isRedisUrl(text: string): boolean {
   return /^rediss?:\/\//i.test(text);
 }
+
+/** Whether a text names a place for files: a bucket, or a folder. */
+export function isFilesPlace(text: string): boolean {
+  return s3Settings(text, undefined, {}) !== undefined || (text.trim() !== "" && schemeOf(text) === undefined);
+}
+
+/** What such a text must be. */
+export const FILES_FORM = `${S3_FORM}; with a Redis, it may be a folder that all processes share`;
 
 /**
  * Checks that what is given fits together. Reads no file.

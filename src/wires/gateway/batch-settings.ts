@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { FILES_FORM, isFilesPlace, schemeOf } from "../../async/batch-api/place-check.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { FILES_FORM, isFilesPlace, isServer } from "../../async/batch-api/s3-place.ts";
+import { isServer } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
@@ -22,7 +23,7 @@ export const batchSettings = z.strictObject({
     .string()
     .min(1)
     .refine(
-      (text) => !/^[a-z][a-z\d+.-]*:\/\//i.test(text),
+      (text) => schemeOf(text) === undefined,
       "must be the path of a folder; a Redis is `redis` in place of `folder`",
     )
     .optional()

@@ -5,9 +5,9 @@ import { isServer } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import { parseRedisUrl } from "../../base/redis/address.ts";
 import { SHARED_NAME, SHARED_NAME_FORM } from "../../base/redis/shared-store.ts";
+import { readBy } from "./read-by.ts";
 
 const HOUR = 3_600_000;
 /** The most bytes that a size can be: far more than the disk of a machine. */
@@ -30,13 +30,7 @@ export const batchSettings = z.strictObject({
     .describe("The folder of the Batch API: files, batches and their queue; absent, and no `redis` = no Batch API."),
   redis: z
     .string()
-    .superRefine((text, context) => {
-      try {
-        parseRedisUrl(text);
-      } catch (error) {
-        context.addIssue({ code: "custom", message: messageOf(error) });
-      }
-    })
+    .superRefine(readBy((url) => void parseRedisUrl(url)))
     .optional()
     .describe("In place of a folder: the Redis or Valkey in which several gateways share batches."),
   name: z

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
 import { SHARED_NAME, SHARED_NAME_FORM, sharedStoreAddress } from "../../base/redis/shared-store.ts";
@@ -16,6 +15,7 @@ import { batchSettings } from "./batch-settings.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
 import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
+import { readBy } from "./read-by.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "./request-log-which.ts";
 import { serversSchema } from "./server-tls-settings.ts";
 
@@ -31,18 +31,6 @@ const MAX_SHED_AT = 1_000_000;
 /** The bounds of the number of client connections. */
 const LEAST_CONNECTIONS = 4;
 const MOST_CONNECTIONS = 1_000_000;
-
-/** A text that a function reads, whose error is the violation. */
-function readBy<T>(read: (text: string) => T) {
-  return (text: string, context: z.core.$RefinementCtx): T => {
-    try {
-      return read(text);
-    } catch (error) {
-      context.addIssue({ code: "custom", message: messageOf(error) });
-      return z.NEVER;
-    }
-  };
-}
 
 const address = z.string().transform(readBy((text) => parseListenAddress(text, "the address")));
 
@@ -105,13 +93,7 @@ const scaler = section({
 const peers = section({
   redis: z
     .string()
-    .superRefine((url, context) => {
-      try {
-        sharedStoreAddress(url, "replicas");
-      } catch (error) {
-        context.addIssue({ code: "custom", message: messageOf(error) });
-      }
-    })
+    .superRefine(readBy((url) => void sharedStoreAddress(url, "replicas")))
     .optional()
     .describe(
       "URL of the Redis or Valkey through which replicas share their load and what they placed; absent = each gateway knows its own requests alone.",

@@ -84,9 +84,7 @@ export class RedisBatches implements Batches {
   }
 
   async addFile(file: StoredFile, { callerFiles, callerBytes }: BatchLimits): Promise<FileRefusal | undefined> {
-    const path = this.spool.upload(file.id);
-    await this.#link.run(INTEND, file.id, INTENT);
-    await this.#options.objects.put(file.id, path, new AbortController().signal);
+    await this.#put(file.id, this.spool.upload(file.id));
     const outcome = await this.#link.run(ADD_FILE, ...fileArguments(file), callerFiles, callerBytes);
     this.spool.remove(file.id);
     if (outcome === "added") return undefined;
@@ -234,10 +232,7 @@ export class RedisBatches implements Batches {
       const bytes = this.spool.size(`${batch.id}.${name}`);
       // A new name: a process that has lost the batch cannot change what its successor publishes.
       const id = newId("file-");
-      if (bytes === 0) return { id, bytes };
-      await this.#link.run(INTEND, id, INTENT);
-      const path = this.spool.content(`${batch.id}.${name}`);
-      await this.#options.objects.put(id, path, new AbortController().signal);
+      if (bytes > 0) await this.#put(id, this.spool.content(`${batch.id}.${name}`));
       return { id, bytes };
     };
     return { output: await of("output"), errors: await of("errors") };
@@ -269,6 +264,12 @@ export class RedisBatches implements Batches {
 
   close(): void {
     this.#link.close();
+  }
+
+  /** Makes an object of a file, once the store has a note of it. */
+  async #put(id: string, path: string): Promise<void> {
+    await this.#link.run(INTEND, id, INTENT);
+    await this.#options.objects.put(id, path);
   }
 
   async #move(

@@ -4,9 +4,9 @@ import type { RedisReply } from "../../../base/redis/connection.ts";
 import type { AnswerJournal } from "../answer-files.ts";
 import { type BatchStatus, isOpen, statusesBefore } from "../batch-status.ts";
 import type { GateState } from "../batch-store.ts";
-import { type BatchRefusal, LANES, type StatusChange } from "../batch-table.ts";
+import { type BatchRefusal, LANES } from "../batch-table.ts";
 import {
-  type BatchEnd,
+  type BatchChange,
   type Batches,
   type FileRefusal,
   type Held,
@@ -193,12 +193,7 @@ export class RedisBatches implements Batches {
     await this.#link.run(RELEASE, this.#options.member);
   }
 
-  async move(
-    { id, epoch }: Held,
-    to: BatchStatus,
-    now: number,
-    change: StatusChange | BatchEnd = {},
-  ): Promise<boolean> {
+  async move({ id, epoch }: Held, to: BatchStatus, now: number, change: BatchChange = {}): Promise<boolean> {
     const outcome = await this.#move(id, this.#options.member, epoch, to, now, change);
     if (outcome === "lost") throw new LeaseLost(id);
     if (outcome === "late") throw late(id);
@@ -278,10 +273,9 @@ export class RedisBatches implements Batches {
     epoch: number,
     to: BatchStatus,
     now: number,
-    change: StatusChange | BatchEnd,
+    change: BatchChange,
   ): Promise<MoveOutcome> {
-    const { problems, total, counts, hasOutput, hasErrors, outputFileId, errorFileId } = change;
-    const files = "files" in change ? change.files : [];
+    const { problems, total, counts, hasOutput, hasErrors, outputFileId, errorFileId, files = [] } = change;
     const type = this.#options.notifies && !isOpen(to) ? eventType(to) : undefined;
     const event = type === undefined ? "" : newId("evt_");
     const fields: readonly [string, string | undefined][] = [

@@ -43,7 +43,7 @@ export function flowHeaders({
   return fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId };
 }
 
-/** Takes one batch from its present status to its end, each step by the status that the database has. */
+/** Takes one batch from its present status to its end, each step by the status that the store has. */
 export class BatchTask {
   readonly #held: Held;
   readonly #parts: TaskParts;

@@ -85,7 +85,7 @@ const OWN_GATE = "gateway-room";
 const LOOK = 1000;
 const OLDEST = 10_000;
 
-/** The dispatcher of the batches of one folder. */
+/** The dispatcher of the batches that one process works on. */
 export class BatchDispatch {
   readonly dispatcher: Dispatcher;
   readonly #settings: BatchDispatchSettings;

@@ -47,7 +47,7 @@ export interface BatchRunOptions {
 /**
  * Gets one answer for every line of a batch, through any number of ends and starts.
  *
- * A line is noted in the database before it is submitted. An answer is on the disk before its result leaves the result queue. So
+ * A line is noted in the store before it is submitted. An answer is kept before its result leaves the result queue. So
  * after any end, a line up to the note is in the queue, is in the result queue, is answered, or was never submitted. The first
  * three can be seen, and only a line of the last kind is submitted again. A second result of a line finds the line done.
  */

@@ -4,8 +4,7 @@ import { LineRate } from "../batch/batch-progress.ts";
 import { AnswerFiles } from "./answer-files.ts";
 import { BatchRun } from "./batch-run.ts";
 import { type BatchStatus, isOpen } from "./batch-status.ts";
-import type { StatusChange } from "./batch-table.ts";
-import { type BatchEnd, type Held, LeaseLost } from "./batches.ts";
+import { type BatchChange, type Held, LeaseLost } from "./batches.ts";
 import type { EngineOptions } from "./engine-options.ts";
 import { checkInput, type InputCheck } from "./input-check.ts";
 import type { BatchCounts, BatchPace, StoredBatch } from "./records.ts";
@@ -44,7 +43,7 @@ export function flowHeaders({
   return fairnessId === "" ? {} : { [HEADER.fairnessIdAlias]: fairnessId };
 }
 
-/** Takes one batch from its present status to its end, each step by the status that the database has. */
+/** Takes one batch from its present status to its end, each step by the status that the store has. */
 export class BatchTask {
   readonly #held: Held;
   readonly #parts: TaskParts;
@@ -225,7 +224,7 @@ export class BatchTask {
     return this.#rate.at(this.#parts.clock.now() / 1000, counts.completed + counts.failed);
   }
 
-  async #move(to: BatchStatus, change: StatusChange | BatchEnd = {}): Promise<void> {
+  async #move(to: BatchStatus, change: BatchChange = {}): Promise<void> {
     await this.#parts.store.move(this.#held, to, this.#parts.clock.wall() / 1000, change);
   }
 

@@ -41,7 +41,7 @@ export type ThreadReport =
 
 /**
  * The work on batches in a thread of its own, so that neither its computing nor its disk holds up the requests of the process. A
- * thread that ends by itself is replaced: all it knew is in the folder.
+ * thread that ends by itself is replaced: all it knew is in the store.
  */
 export class BatchThread {
   readonly #data: ThreadData;

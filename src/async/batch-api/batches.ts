@@ -31,10 +31,10 @@ export class LeaseLost extends Error {
   }
 }
 
-/** What changes at the end of a batch. */
-export interface BatchEnd extends StatusChange {
-  /** The files with answers and errors that the caller can read from now on. */
-  readonly files: readonly StoredFile[];
+/** What changes with a status of a batch. */
+export interface BatchChange extends StatusChange {
+  /** The files with answers and errors that the caller can read from now on; only at the end of the batch. */
+  readonly files?: readonly StoredFile[];
 }
 
 /** A file of an ended batch as its content is kept; 0 bytes = there is no such file. */
@@ -100,7 +100,7 @@ export interface BatchWork {
   /** Gives the batches back, so that others take them at once. */
   release(): Promise<void>;
   /** Moves a batch where the table of statuses allows it from the present one. @returns whether it moved */
-  move(held: Held, to: BatchStatus, now: number, change?: StatusChange | BatchEnd): Promise<boolean>;
+  move(held: Held, to: BatchStatus, now: number, change?: BatchChange): Promise<boolean>;
   /** Notes how far a batch is. The note may be lost with the power of the machine. */
   note(held: Held, counts: BatchCounts, pace: BatchPace): Promise<void>;
   /** Notes that lines up to this one may soon be in the queue. */

@@ -6,7 +6,7 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 /** Contents that all processes of a store reach, each under its own name. A name is never written with another content. */
 export interface FileObjects {
   /** Stores a file of this machine as an object. @throws SluiceError BATCH_BUCKET */
-  put(id: string, path: string, signal: AbortSignal): Promise<void>;
+  put(id: string, path: string): Promise<void>;
   /** @throws SluiceError BATCH_BUCKET, also when there is none */
   get(id: string, signal?: AbortSignal): Promise<{ readonly content: Readable; readonly bytes: number }>;
   /** Removes an object, if it is there. @throws SluiceError BATCH_BUCKET */
@@ -36,11 +36,10 @@ export class FolderObjects implements FileObjects {
     });
   }
 
-  async put(id: string, path: string, signal: AbortSignal): Promise<void> {
+  async put(id: string, path: string): Promise<void> {
     await this.#guard(`does not take ${id}`, async () => {
       const part = this.#path(`${id}.part`);
       await copyFile(path, part);
-      signal.throwIfAborted();
       await synced(part);
       await rename(part, this.#path(id));
       await synced(this.#folder);

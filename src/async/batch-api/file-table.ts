@@ -33,7 +33,7 @@ export type FileRemoval = "removed" | "unknown" | "in-use";
 const COLUMNS = "id, owner, purpose, filename, bytes, created, expires";
 
 /** A new id that nobody can guess. */
-export function newId(kind: "file-" | "batch_"): string {
+export function newId(kind: "file-" | "batch_" | "evt_"): string {
   return kind + randomBytes(16).toString("hex");
 }
 

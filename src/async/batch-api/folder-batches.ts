@@ -2,8 +2,8 @@ import type { Readable } from "node:stream";
 import type { AnswerJournal } from "./answer-files.ts";
 import type { BatchStatus } from "./batch-status.ts";
 import type { BatchStore, GateState } from "./batch-store.ts";
-import type { BatchRefusal, StatusChange } from "./batch-table.ts";
-import type { BatchEnd, Batches, Events, FileRefusal, Held, HeldBatch, PublishedFile } from "./batches.ts";
+import type { BatchRefusal } from "./batch-table.ts";
+import type { BatchChange, Batches, Events, FileRefusal, Held, HeldBatch, PublishedFile } from "./batches.ts";
 import type { FileRemoval, Listed, ListPart } from "./file-table.ts";
 import type { BatchFolder } from "./folder.ts";
 import type { BatchCounts, BatchLimits, BatchPace, FilePurpose, NewBatch, StoredBatch, StoredFile } from "./records.ts";
@@ -97,8 +97,8 @@ export class FolderBatches implements Batches {
 
   async release(): Promise<void> {}
 
-  async move({ id }: Held, to: BatchStatus, now: number, change: StatusChange | BatchEnd = {}): Promise<boolean> {
-    const files = "files" in change ? change.files : [];
+  async move({ id }: Held, to: BatchStatus, now: number, change: BatchChange = {}): Promise<boolean> {
+    const { files = [] } = change;
     return this.#store.batches.move(id, to, now, change, () => {
       for (const file of files) this.#store.files.insert(file);
     });

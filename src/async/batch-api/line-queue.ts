@@ -48,7 +48,7 @@ export class LineQueue implements BatchQueue {
   async producer(requestQueueName: string, resultQueueName: string): Promise<LineProducer> {
     return {
       submitRequests: async (requests) => this.#submit(requestQueueName, resultQueueName, requests),
-      close: async () => this.#end(requestQueueName, resultQueueName),
+      close: async () => this.#end(resultQueueName),
     };
   }
 
@@ -81,10 +81,7 @@ export class LineQueue implements BatchQueue {
       if (line === undefined) return false;
       line.cancelled = true;
       if (line.state === "claimed") return false;
-      const lane = this.#laneOf(line);
-      if (line.state === "parked") lane.parked--;
-      else lane.waiting--;
-      this.#forget(line);
+      this.#takeBack(line);
       return true;
     });
   }
@@ -92,22 +89,18 @@ export class LineQueue implements BatchQueue {
   drop(resultQueueName: string): void {
     const lines = this.#batches.get(resultQueueName);
     if (lines === undefined) return;
-    const lane = this.#lane(lines.queueName);
-    for (const line of [...this.#lines.values()]) {
+    for (const [id, line] of this.#lines) {
       if (line.lines !== lines) continue;
-      this.#lines.delete(line.request.id);
-      // A claimed line ends when its dispatcher has an answer, which nobody takes.
-      if (line.state === "claimed") line.cancelled = true;
+      if (line.state !== "claimed") this.#takeBack(line);
       else {
-        if (line.state === "parked") lane.parked--;
-        else lane.waiting--;
-        line.state = "gone";
+        // It ends when its dispatcher has an answer, which nobody takes.
+        line.cancelled = true;
+        this.#lines.delete(id);
       }
     }
     lines.close();
     lines.isDropped = true;
-    this.#batches.delete(resultQueueName);
-    lane.batches = lane.batches.filter((other) => other !== lines);
+    this.#remove(lines);
   }
 
   hold(isHeld: boolean): void {
@@ -244,13 +237,24 @@ export class LineQueue implements BatchQueue {
   }
 
   /** Nobody submits more. Lines and results stay for those who go on with the batch. */
-  #end(queueName: string, resultQueueName: string): void {
+  #end(resultQueueName: string): void {
     const lines = this.#batches.get(resultQueueName);
     lines?.close();
-    if (lines?.isEmpty !== true) return;
-    this.#batches.delete(resultQueueName);
-    const lane = this.#lane(queueName);
+    if (lines?.isEmpty === true) this.#remove(lines);
+  }
+
+  #remove(lines: QueuedLines): void {
+    this.#batches.delete(lines.resultQueueName);
+    const lane = this.#lane(lines.queueName);
     lane.batches = lane.batches.filter((other) => other !== lines);
+  }
+
+  /** Takes a line out of the queue that no dispatcher has. */
+  #takeBack(line: QueuedLine): void {
+    const lane = this.#laneOf(line);
+    if (line.state === "parked") lane.parked--;
+    else lane.waiting--;
+    this.#forget(line);
   }
 
   #forget(line: QueuedLine): void {

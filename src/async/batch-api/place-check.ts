@@ -1,12 +1,7 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { parseRedisUrl } from "../../base/redis/address.ts";
+import { SHARED_NAME, SHARED_NAME_FORM, sharedStoreAddress } from "../../base/redis/shared-store.ts";
 import { checkTlsFiles, givenTlsFile, type RedisTlsFiles } from "../../base/redis/tls-files.ts";
-import { FILES_FORM, isFilesPlace, S3_FORM, type S3Settings } from "./s3-place.ts";
-
-/** The name of processes that are given none. */
-export const DEFAULT_BATCH_NAME = "default";
-/** What a name may be: it becomes a part of keys of the store, between braces. */
-export const BATCH_NAME = /^[\w.:/-]{1,253}$/;
+import { S3_FORM, type S3Settings, s3Settings } from "./s3-place.ts";
 
 /** What flags or a file say about the place of batches. */
 export interface GivenPlace extends RedisTlsFiles {
@@ -25,10 +20,23 @@ export interface PlaceSettings extends GivenPlace {
   readonly bucket: S3Settings | undefined;
 }
 
+/** The scheme of a text that is a URL; undefined for the path of a folder. */
+export function schemeOf(text: string): string | undefined {
+  return /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1];
+}
+
 /** Whether a text is the URL of a store, not a folder. */
 export function isRedisUrl(text: string): boolean {
   return /^rediss?:\/\//i.test(text);
 }
+
+/** Whether a text names a place for files: a bucket, or a folder. */
+export function isFilesPlace(text: string): boolean {
+  return s3Settings(text, undefined, {}) !== undefined || (text.trim() !== "" && schemeOf(text) === undefined);
+}
+
+/** What such a text must be. */
+export const FILES_FORM = `${S3_FORM}; with a Redis, it may be a folder that all processes share`;
 
 /**
  * Checks that what is given fits together. Reads no file.
@@ -51,18 +59,10 @@ export function checkPlace(given: GivenPlace): void {
   }
   if (folder !== undefined)
     throw new SluiceError("FLAG_CONFLICT", "batches are in batch.folder or in batch.redis; give one of them");
-  const { tls, ignored } = parseRedisUrl(redis);
-  if (ignored.length > 0)
-    throw new SluiceError(
-      "REDIS_URL_INVALID",
-      `the URL of the store of batches has the option ${JSON.stringify(ignored[0])}, which has no effect`,
-    );
+  const { tls } = sharedStoreAddress(redis, "batches");
   checkTlsFiles("batch", given, tls);
-  if (name !== undefined && !BATCH_NAME.test(name))
-    throw new SluiceError(
-      "FLAG_VALUE",
-      "batch.name (--batch-name) must be 1 to 253 letters, digits, or any of . _ : / -",
-    );
+  if (name !== undefined && !SHARED_NAME.test(name))
+    throw new SluiceError("FLAG_VALUE", `batch.name (--batch-name) ${SHARED_NAME_FORM}`);
   if (files === undefined)
     throw new SluiceError(
       "FLAG_MISSING",

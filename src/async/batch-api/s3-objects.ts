@@ -76,7 +76,8 @@ export class S3Objects {
   }
 
   /** Stores a file as an object, in place of an older one. @throws SluiceError BATCH_BUCKET, or of the file system */
-  async put(id: string, path: string, signal: AbortSignal): Promise<void> {
+  async put(id: string, path: string, signal?: AbortSignal): Promise<void> {
+    const options = signal && { abortSignal: signal };
     const file = await open(path, "r");
     try {
       const { size } = await file.stat();
@@ -92,8 +93,8 @@ export class S3Objects {
       await this.#guard(`does not take ${id}`, async () => {
         if (size <= this.#part) {
           const place = { ...this.#place(id), Body: await read(0, size) };
-          await this.#client.send(new this.#s3.PutObjectCommand(place), { abortSignal: signal });
-        } else await this.#putParts(id, size, read, signal);
+          await this.#client.send(new this.#s3.PutObjectCommand(place), options);
+        } else await this.#putParts(id, size, read, options);
       });
     } finally {
       await file.close();
@@ -124,12 +125,12 @@ export class S3Objects {
     id: string,
     size: number,
     read: (at: number, length: number) => Promise<Buffer>,
-    abortSignal: AbortSignal,
+    options: { readonly abortSignal: AbortSignal } | undefined,
   ): Promise<void> {
     const { CreateMultipartUploadCommand, UploadPartCommand, CompleteMultipartUploadCommand } = this.#s3;
     const client = this.#client;
     const place = this.#place(id);
-    const { UploadId } = await client.send(new CreateMultipartUploadCommand(place), { abortSignal });
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(place), options);
     try {
       const length = Math.max(this.#part, Math.ceil(size / MOST_PARTS));
       const Parts: S3.CompletedPart[] = [];
@@ -137,11 +138,11 @@ export class S3Objects {
         const PartNumber = Parts.length + 1;
         const Body = await read(at, Math.min(length, size - at));
         const command = new UploadPartCommand({ ...place, UploadId, PartNumber, Body });
-        const { ETag } = await client.send(command, { abortSignal });
+        const { ETag } = await client.send(command, options);
         Parts.push({ ETag, PartNumber });
       }
       const command = new CompleteMultipartUploadCommand({ ...place, UploadId, MultipartUpload: { Parts } });
-      await client.send(command, { abortSignal });
+      await client.send(command, options);
     } catch (error) {
       // Parts of an upload that nobody ends cost money. After a kill, a rule of the bucket has to remove them.
       await client.send(new this.#s3.AbortMultipartUploadCommand({ ...place, UploadId })).catch(() => {});

@@ -31,12 +31,3 @@ export function isServer(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   return (url?.protocol === "http:" || url?.protocol === "https:") && url.username === "" && url.search === "";
 }
-
-/** Whether a text names a place for files: a bucket, or a folder. */
-export function isFilesPlace(text: string): boolean {
-  return s3Settings(text, undefined, {}) !== undefined || (text.trim() !== "" && !/^[a-z][a-z\d+.-]*:\/\//i.test(text));
-}
-
-/** What such a text must be. */
-export const FILES_FORM =
-  "must be s3://bucket or s3://bucket/prefix; with a Redis, it may be a folder that all processes share";

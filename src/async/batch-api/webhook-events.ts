@@ -1,6 +1,6 @@
-import { randomBytes } from "node:crypto";
 import type { BatchStatus } from "./batch-status.ts";
 import type { BatchDatabase } from "./database.ts";
+import { newId } from "./file-table.ts";
 
 /** The statuses of which a webhook tells, by the names of OpenAI's events. */
 const EVENT_TYPES: Readonly<Partial<Record<BatchStatus, string>>> = {
@@ -73,9 +73,8 @@ export class WebhookEvents {
   insert(batchId: string, status: BatchStatus, now: number): void {
     const type = eventType(status);
     if (type === undefined) return;
-    const id = `evt_${randomBytes(16).toString("hex")}`;
     const sql = "INSERT INTO webhook_events (id, type, batch, created, due) VALUES (?, ?, ?, ?, ?)";
-    this.#db.run(sql, id, type, batchId, now, now);
+    this.#db.run(sql, newId("evt_"), type, batchId, now, now);
     const oldest = `DELETE FROM webhook_events WHERE seq IN (
       SELECT seq FROM webhook_events ORDER BY seq DESC LIMIT -1 OFFSET ?)`;
     const lost = this.#db.run(oldest, this.#most);

@@ -1,7 +1,14 @@
 import type { Command } from "commander";
-import { checkPlace, isRedisUrl, type PlaceSettings } from "../../async/batch-api/place-check.ts";
+import {
+  checkPlace,
+  FILES_FORM,
+  isFilesPlace,
+  isRedisUrl,
+  type PlaceSettings,
+  schemeOf,
+} from "../../async/batch-api/place-check.ts";
 import { type BatchLimits, DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { FILES_FORM, isFilesPlace, isServer, s3Settings } from "../../async/batch-api/s3-place.ts";
+import { isServer, s3Settings } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { durationOf, wholeNumber } from "./command.ts";
@@ -126,7 +133,7 @@ export function batchWebhookFrom({ batchWebhook }: BatchFlags): string | undefin
 /** The folder or the Redis of a flag. @throws SluiceError FLAG_VALUE for any other place */
 export function batchPlaceFrom(text: string, flag: string): { readonly folder?: string; readonly redis?: string } {
   if (isRedisUrl(text)) return { redis: text };
-  const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1];
+  const scheme = schemeOf(text);
   if (scheme !== undefined)
     throw new SluiceError(
       "FLAG_VALUE",

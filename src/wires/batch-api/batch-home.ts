@@ -6,12 +6,13 @@ import type { Batches } from "../../async/batch-api/batches.ts";
 import { FolderObjects } from "../../async/batch-api/file-objects.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
-import { DEFAULT_BATCH_NAME, type PlaceSettings } from "../../async/batch-api/place-check.ts";
+import type { PlaceSettings } from "../../async/batch-api/place-check.ts";
 import { S3Contents } from "../../async/batch-api/s3-contents.ts";
 import type { S3Objects } from "../../async/batch-api/s3-objects.ts";
 import type { S3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookFigures } from "../../async/batch-api/webhook-events.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { DEFAULT_SHARED_NAME } from "../../base/redis/shared-store.ts";
 import { redisConnection } from "../../base/redis/tls-files.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
@@ -76,7 +77,7 @@ export function folderHome(
  * @throws SluiceError BATCH_STORE, BATCH_SERVED, BATCH_BUCKET, S3_CLIENT_MISSING, REDIS_URL_INVALID, TLS_FILE_UNREADABLE, TLS_FILE_INVALID
  */
 export function openHome(settings: PlaceSettings, deps: PlaceDeps): Promise<BatchHome> {
-  const { folder, redis, name = DEFAULT_BATCH_NAME, spool, files, bucket } = settings;
+  const { folder, redis, name = DEFAULT_SHARED_NAME, spool, files, bucket } = settings;
   if (redis === undefined) return openFolderHome(folder!, bucket, deps.log);
   const connection = redisConnection(redis, settings);
   return openSharedHome({ connection, name, spool: spool!, files: bucket ?? resolve(files!) }, deps);

@@ -1,12 +1,13 @@
 import { z } from "zod";
-import { BATCH_NAME } from "../../async/batch-api/place-check.ts";
+import { FILES_FORM, isFilesPlace, schemeOf } from "../../async/batch-api/place-check.ts";
 import { DEFAULT_BATCH_LIMITS } from "../../async/batch-api/records.ts";
-import { FILES_FORM, isFilesPlace, isServer } from "../../async/batch-api/s3-place.ts";
+import { isServer } from "../../async/batch-api/s3-place.ts";
 import { webhookUrlProblem } from "../../async/batch-api/webhook-url.ts";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import { parseRedisUrl } from "../../base/redis/address.ts";
+import { SHARED_NAME, SHARED_NAME_FORM } from "../../base/redis/shared-store.ts";
+import { readBy } from "./read-by.ts";
 
 const HOUR = 3_600_000;
 /** The most bytes that a size can be: far more than the disk of a machine. */
@@ -22,25 +23,19 @@ export const batchSettings = z.strictObject({
     .string()
     .min(1)
     .refine(
-      (text) => !/^[a-z][a-z\d+.-]*:\/\//i.test(text),
+      (text) => schemeOf(text) === undefined,
       "must be the path of a folder; a Redis is `redis` in place of `folder`",
     )
     .optional()
     .describe("The folder of the Batch API: files, batches and their queue; absent, and no `redis` = no Batch API."),
   redis: z
     .string()
-    .superRefine((text, context) => {
-      try {
-        parseRedisUrl(text);
-      } catch (error) {
-        context.addIssue({ code: "custom", message: messageOf(error) });
-      }
-    })
+    .superRefine(readBy((url) => void parseRedisUrl(url)))
     .optional()
     .describe("In place of a folder: the Redis or Valkey in which several gateways share batches."),
   name: z
     .string()
-    .regex(BATCH_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
     .describe("Gateways of one name share batches; absent = default."),
   ca: z.string().min(1).optional().describe("Authorities of the certificate of the Redis, PEM."),

@@ -1,13 +1,12 @@
 import { z } from "zod";
 import { duration } from "../../base/document/duration-schema.ts";
 import { quantity } from "../../base/document/quantity.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { LEAST_MEMORY } from "../../base/process/memory-plan.ts";
+import { SHARED_NAME, SHARED_NAME_FORM, sharedStoreAddress } from "../../base/redis/shared-store.ts";
 import { BUILT_IN_PROFILES } from "../../picker/config/defaults.ts";
 import { limitsSection } from "../../picker/limits/limits-settings.ts";
 import { endpointsSettings } from "../../pool/discovery/endpoints-settings.ts";
-import { checkPeersUrl, PEERS_NAME } from "../../pool/peers/peers-settings.ts";
 import { MODEL_MATCHING, STANDARD_SHED_AT } from "../../pool/resources/resolve.ts";
 import { KeysSettings } from "../access/keys-settings.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "../proxy/options.ts";
@@ -16,6 +15,7 @@ import { batchSettings } from "./batch-settings.ts";
 import { corsSchema } from "./cors-settings.ts";
 import { listenersSchema } from "./listener-settings.ts";
 import { LONGEST_STREAM_REST } from "./longest-stream-rest.ts";
+import { readBy } from "./read-by.ts";
 import { requestLogEvery, WHICH_REQUESTS } from "./request-log-which.ts";
 import { serversSchema } from "./server-tls-settings.ts";
 
@@ -31,18 +31,6 @@ const MAX_SHED_AT = 1_000_000;
 /** The bounds of the number of client connections. */
 const LEAST_CONNECTIONS = 4;
 const MOST_CONNECTIONS = 1_000_000;
-
-/** A text that a function reads, whose error is the violation. */
-function readBy<T>(read: (text: string) => T) {
-  return (text: string, context: z.core.$RefinementCtx): T => {
-    try {
-      return read(text);
-    } catch (error) {
-      context.addIssue({ code: "custom", message: messageOf(error) });
-      return z.NEVER;
-    }
-  };
-}
 
 const address = z.string().transform(readBy((text) => parseListenAddress(text, "the address")));
 
@@ -105,20 +93,14 @@ const scaler = section({
 const peers = section({
   redis: z
     .string()
-    .superRefine((url, context) => {
-      try {
-        checkPeersUrl(url);
-      } catch (error) {
-        context.addIssue({ code: "custom", message: messageOf(error) });
-      }
-    })
+    .superRefine(readBy((url) => void sharedStoreAddress(url, "replicas")))
     .optional()
     .describe(
       "URL of the Redis or Valkey through which replicas share their load and what they placed; absent = each gateway knows its own requests alone.",
     ),
   name: z
     .string()
-    .regex(PEERS_NAME, "must be 1 to 253 letters, digits, or any of . _ : / -")
+    .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
     .describe("Replicas of one name share; absent = `default`."),
   ca: z.string().min(1).optional().describe("Authorities of the store's certificate, PEM."),

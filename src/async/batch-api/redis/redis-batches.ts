@@ -1,13 +1,12 @@
-import { randomBytes } from "node:crypto";
 import type { Readable } from "node:stream";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisReply } from "../../../base/redis/connection.ts";
 import type { AnswerJournal } from "../answer-files.ts";
 import { type BatchStatus, isOpen, statusesBefore } from "../batch-status.ts";
 import type { GateState } from "../batch-store.ts";
-import { type BatchRefusal, LANES, type StatusChange } from "../batch-table.ts";
+import { type BatchRefusal, LANES } from "../batch-table.ts";
 import {
-  type BatchEnd,
+  type BatchChange,
   type Batches,
   type FileRefusal,
   type Held,
@@ -85,9 +84,7 @@ export class RedisBatches implements Batches {
   }
 
   async addFile(file: StoredFile, { callerFiles, callerBytes }: BatchLimits): Promise<FileRefusal | undefined> {
-    const path = this.spool.upload(file.id);
-    await this.#link.run(INTEND, file.id, INTENT);
-    await this.#options.objects.put(file.id, path, new AbortController().signal);
+    await this.#put(file.id, this.spool.upload(file.id));
     const outcome = await this.#link.run(ADD_FILE, ...fileArguments(file), callerFiles, callerBytes);
     this.spool.remove(file.id);
     if (outcome === "added") return undefined;
@@ -196,12 +193,7 @@ export class RedisBatches implements Batches {
     await this.#link.run(RELEASE, this.#options.member);
   }
 
-  async move(
-    { id, epoch }: Held,
-    to: BatchStatus,
-    now: number,
-    change: StatusChange | BatchEnd = {},
-  ): Promise<boolean> {
+  async move({ id, epoch }: Held, to: BatchStatus, now: number, change: BatchChange = {}): Promise<boolean> {
     const outcome = await this.#move(id, this.#options.member, epoch, to, now, change);
     if (outcome === "lost") throw new LeaseLost(id);
     if (outcome === "late") throw late(id);
@@ -235,10 +227,7 @@ export class RedisBatches implements Batches {
       const bytes = this.spool.size(`${batch.id}.${name}`);
       // A new name: a process that has lost the batch cannot change what its successor publishes.
       const id = newId("file-");
-      if (bytes === 0) return { id, bytes };
-      await this.#link.run(INTEND, id, INTENT);
-      const path = this.spool.content(`${batch.id}.${name}`);
-      await this.#options.objects.put(id, path, new AbortController().signal);
+      if (bytes > 0) await this.#put(id, this.spool.content(`${batch.id}.${name}`));
       return { id, bytes };
     };
     return { output: await of("output"), errors: await of("errors") };
@@ -272,18 +261,23 @@ export class RedisBatches implements Batches {
     this.#link.close();
   }
 
+  /** Makes an object of a file, once the store has a note of it. */
+  async #put(id: string, path: string): Promise<void> {
+    await this.#link.run(INTEND, id, INTENT);
+    await this.#options.objects.put(id, path);
+  }
+
   async #move(
     id: string,
     member: string,
     epoch: number,
     to: BatchStatus,
     now: number,
-    change: StatusChange | BatchEnd,
+    change: BatchChange,
   ): Promise<MoveOutcome> {
-    const { problems, total, counts, hasOutput, hasErrors, outputFileId, errorFileId } = change;
-    const files = "files" in change ? change.files : [];
+    const { problems, total, counts, hasOutput, hasErrors, outputFileId, errorFileId, files = [] } = change;
     const type = this.#options.notifies && !isOpen(to) ? eventType(to) : undefined;
-    const event = type === undefined ? "" : `evt_${randomBytes(16).toString("hex")}`;
+    const event = type === undefined ? "" : newId("evt_");
     const fields: readonly [string, string | undefined][] = [
       ["problems", problems && JSON.stringify(problems)],
       ["total", total?.toString()],

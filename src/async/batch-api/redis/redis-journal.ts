@@ -74,7 +74,7 @@ export class RedisJournal implements AnswerJournal {
     await link.run(INTEND, this.#next, INTENT);
     try {
       await writeFile(path, [...this.#newest, text], { mode: 0o600 });
-      await objects.put(this.#next, path, new AbortController().signal);
+      await objects.put(this.#next, path);
     } catch (error) {
       // The batch waits for the bucket as for the store.
       throw new SluiceError("BROKER_UNAVAILABLE", messageOf(error), { cause: error });

@@ -3,6 +3,7 @@ import type { Random } from "../../../base/clock/random.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisConnection } from "../../../base/redis/address.ts";
 import { connectRedis, type Redis, type RedisReply } from "../../../base/redis/connection.ts";
+import { evictionPolicy } from "../../../base/redis/eviction.ts";
 import type { RedisScript } from "../../../base/redis/script.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import { ALL_SCRIPTS } from "./scripts.ts";
@@ -59,10 +60,6 @@ export class StoreLink {
     );
   }
 
-  get server(): string {
-    return this.#redis.server;
-  }
-
   /** Milliseconds since the connection began; 0 while there is none. */
   get age(): number {
     return this.#readyAt === undefined ? 0 : this.#clock.now() - this.#readyAt;
@@ -108,9 +105,9 @@ export class StoreLink {
     const [memory, persistence] = await Promise.all(
       ["memory", "persistence"].map((section) => this.#redis.send(["INFO", section]).then(String, () => "")),
     );
-    const server = this.server;
-    const policy = /^maxmemory_policy:(\S+)/m.exec(memory!)?.[1];
-    if (policy !== undefined && policy !== "noeviction" && !/^maxmemory:0\r?$/m.test(memory!))
+    const { server } = this.#redis;
+    const policy = evictionPolicy(memory!);
+    if (policy !== undefined)
       this.#log.warn(
         { server, policy },
         "Redis may evict batches when its memory is full: set maxmemory-policy noeviction",

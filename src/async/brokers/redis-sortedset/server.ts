@@ -2,6 +2,7 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { connectRedis, type Redis } from "../../../base/redis/connection.ts";
+import { evictionPolicy } from "../../../base/redis/eviction.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type { BrokerEvents } from "../broker.ts";
@@ -133,8 +134,8 @@ export class QueueServer {
         )
       : undefined;
     if (this.#refusal !== undefined && before === undefined) this.#deps.log.error({}, this.#refusal.message);
-    const policy = /^maxmemory_policy:(\S+)/m.exec(String(memory))?.[1];
-    if (policy !== undefined && policy !== "noeviction" && !/^maxmemory:0\r?$/m.test(String(memory)))
+    const policy = evictionPolicy(String(memory));
+    if (policy !== undefined)
       this.#deps.log.warn(
         { server: redis.server, policy },
         "Redis may evict queues and results when its memory is full: set maxmemory-policy noeviction",

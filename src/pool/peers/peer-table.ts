@@ -8,7 +8,7 @@ export const MAX_REPLICAS = 64;
 const MAX_ADDRESSES = 2 * MAX_ENDPOINTS;
 /** Milliseconds after which a silent replica is forgotten. */
 const FORGET = 60_000;
-/** Milliseconds without load after which a replica counts as one that gets no traffic. */
+/** Milliseconds without load after which a replica counts as one that gets no traffic; a new one gets as long. */
 const QUIET = 60_000;
 /** Milliseconds that the news of a peer take, until that is measured: the time between two messages, and as much on the way. */
 const USUAL_LAG = 2 * LEAST_INTERVAL;
@@ -36,7 +36,7 @@ export class PeerTable {
   };
   readonly #self: string;
   readonly #onChange: LoadChanged;
-  /** The ids of the peers with traffic. The endpoints are dealt out among them and this replica. */
+  /** The ids of the peers with traffic, and of new ones. The endpoints are dealt out among them and this replica. */
   readonly #busy = new Set<string>();
   readonly #replicas = new Map<string, Replica>();
   readonly #loads = new Map<string, SharedLoad>();
@@ -149,8 +149,8 @@ export class PeerTable {
   }
 
   /**
-   * Deals the endpoints of the pool out to the replicas with traffic, in the order of addresses and ids: all replicas that know the
-   * same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
+   * Deals the endpoints of the pool out to the replicas with traffic and the new ones, in the order of addresses and ids: all replicas
+   * that know the same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
    */
   dealOut(): void {
     const ids = [...this.#busy, this.#self].sort();

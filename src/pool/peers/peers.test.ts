@@ -156,6 +156,7 @@ describe("what peers have probably sent since they were heard", () => {
   it("is about what this process sent in that time, once for each peer with traffic, and nothing soon after", () => {
     const { clock, replicas } = setUp(4);
     const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
+    clock.advance(61_000);
     a.send(0, 100);
     expect(a.at(0).peers!.unseen(clock.now())).toEqual({ requests: 0, tokens: 0 });
     b.send(1);
@@ -239,9 +240,22 @@ describe("the home of a replica", () => {
     expect(replicas.map((one) => homes(one).length)).toEqual([1, 1, 1, 1, 1]);
   });
 
+  it("is there before the first request, because a new replica is about to get some; where all is equal, each takes its own", () => {
+    const { clock, replicas } = setUp(2, { endpoints: 4 });
+    clock.advance(40);
+    const all = replicas.map(homes);
+    expect(all.map(({ length }) => length)).toEqual([2, 2]);
+    expect(new Set(all.flat()).size).toBe(4);
+    clock.advance(59_000);
+    expect(replicas.map((one) => homes(one).length)).toEqual([2, 2]);
+    clock.advance(2000);
+    expect(replicas.map((one) => homes(one).length)).toEqual([4, 4]);
+  });
+
   it("is the whole pool while no peer has traffic, and is dealt out anew when the pool or the replicas change", () => {
     const { clock, store, replicas } = setUp(2, { endpoints: 4 });
     const [a, b] = replicas;
+    clock.advance(61_000);
     traffic(clock, [a]);
     expect(homes(a)).toHaveLength(4);
     traffic(clock, [b]);

@@ -9,7 +9,7 @@ export interface Heard {
 
 /** How far this process is behind its peers. */
 export interface PeerPace {
-  /** Peers that live and have had traffic in the last minute. */
+  /** Peers that live and have had traffic in the last minute, or are new. */
   busy: number;
   /** Milliseconds from a request of a peer until this process knows of it. */
   lagMs: number;
@@ -34,6 +34,7 @@ const DOUBT = 8;
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
 const MOST_LEAN = 16_384;
+const LEAST_LEAN = 1;
 
 /** How much the last requests of this process say of those of its peers, 0 to 1. */
 function trust(pace: PeerPace, now: number): number {
@@ -82,11 +83,12 @@ export class SharedLoad implements PeerPart {
 
   /**
    * The prompt that a request waits for, if a peer has just sent one that this process does not know of: long prompts make others wait
-   * longer, and so they weigh by their length.
+   * longer, and so they weigh by their length. Before the first prompt, it is just enough to decide between equals.
    */
   get lean(): number {
     const { busy, tokens, squares } = this.#pace;
-    return this.isHome || busy === 0 || tokens === 0 ? 0 : Math.min(MOST_LEAN, squares / tokens);
+    if (this.isHome || busy === 0) return 0;
+    return tokens === 0 ? LEAST_LEAN : Math.min(MOST_LEAN, squares / tokens);
   }
 
   sent(tokens: number, now: number): void {

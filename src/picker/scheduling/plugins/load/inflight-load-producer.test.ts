@@ -84,7 +84,7 @@ describe("inflight-load-producer", () => {
 
   it("counts the load of other replicas, unless it shall not", () => {
     const unseen = () => ({ requests: 0.5, tokens: 7 });
-    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: 100 };
+    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: { requests: 0, tokens: 100 } };
     const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
     const counted = (parameters: object): number[] => {
       const candidates = columnsOf(pool, OWN);

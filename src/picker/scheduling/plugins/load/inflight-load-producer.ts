@@ -70,8 +70,9 @@ export const inflightLoadProducer = defineProducer({
         tokens[i] = inFlight.tokens;
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
-          requests[i]! += unseen.requests;
-          tokens[i]! += unseen.tokens + peers.lean;
+          const { lean } = peers;
+          requests[i]! += unseen.requests + lean.requests;
+          tokens[i]! += unseen.tokens + lean.tokens;
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;

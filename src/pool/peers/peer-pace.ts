@@ -97,7 +97,7 @@ export class PeerPace {
    * together. Valid until the next call.
    */
   lean(): InFlightLoad {
-    this.#lean.requests = this.coincidence.share(this.busy) >= HALF ? 1 : 0;
+    this.#lean.requests = this.coincidence.together(this.busy, this.lagMs) >= HALF ? 1 : 0;
     this.#lean.tokens = this.#tokens === 0 ? LEAST_LEAN : Math.min(MOST_LEAN, this.#squares / this.#tokens);
     return this.#lean;
   }
@@ -118,12 +118,12 @@ export class PeerPace {
     this.#plannedAt = now;
     const recent = this.#recentAt(now);
     this.#trust = recent ** 2 / (recent ** 2 + DOUBT ** 2);
-    const together = this.coincidence.share(this.busy);
+    const together = this.coincidence.together(this.busy, this.lagMs);
     const wasPlanned = this.#isPlanned;
     this.#isPlanned = planUnseen(
       {
         ...{ loads: this.#loads, replicas: this.busy + 1, self: this.self, together },
-        each: together * recent * (1 - this.#trust),
+        each: this.coincidence.share(this.busy) * recent * (1 - this.#trust),
         ...{ tokens: this.#tokens, lean: this.lean().tokens },
       },
       this.#out,

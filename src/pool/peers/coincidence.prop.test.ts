@@ -24,7 +24,7 @@ function slowly(events: readonly { readonly at: number; readonly heard: number }
     over.reduce((total, moment, age) => total + of(moment) * (31 / 32) ** age, 0) / 32;
   const rate = over.length === 0 ? 0 : mean(({ all }) => all) / mean(({ ms }) => ms);
   const slope = (of: (moment: (typeof over)[number]) => number): number =>
-    peers === 0 ? 0 : Math.min(1, Math.max(0, mean(of) / (mean(({ own }) => own * own) + 1 / 8) / peers));
+    peers === 0 ? 0 : Math.min(1, Math.max(0, mean(of) / (mean(({ own }) => own * own) + 1 / 32) / peers));
   return [slope(({ own, ofPeers }) => own * ofPeers), slope(({ own, ofPeers }) => own * ofPeers - own * rate * LAG)];
 }
 

@@ -1,7 +1,7 @@
 /** The part of the means that each moment has. */
 const NEW_PART = 1 / 32;
-/** As if there had been four moments of one request without any of a peer: so a few moments say little. */
-const PRIOR = 4 * NEW_PART;
+/** As if there had been one more moment, of one request without any of a peer: so the first moments say less. */
+const PRIOR = NEW_PART;
 
 /**
  * How many requests peers send in the moments in which this process sends some: all of a burst come at once, and those of steady

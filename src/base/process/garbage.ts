@@ -5,6 +5,9 @@ import { givenOptions, isMeasured } from "./v8-options.ts";
 
 /** Bytes of both halves of the young generation, where a picker stops its growth: by default V8 goes on to 48 MiB. */
 const YOUNG = 12 << 20;
+/** V8's own factor, and whether `limitYoungGeneration` has put another one in its place. */
+const GROWTH_FACTOR = 2;
+let areLimited = false;
 /** MiB of each half of the young generation of a thread beside the main one. */
 const THREAD_HALF = 4;
 
@@ -31,15 +34,16 @@ export function growHeapBy(growth: number): void {
 
 /**
  * Stops the growth of the young generation if it has 12 MiB, for a process with little live data that changes slowly. Call it
- * several times during the start, and when the start is over: V8 reads the flag whenever the young generation would grow.
- * @returns whether there is nothing more to do
+ * several times during the start, and when the start is over: V8 reads the flag whenever the young generation would grow. V8 also
+ * shrinks a young generation that has little to do; a later call lets it grow again.
  */
-export function limitYoungGeneration(): boolean {
-  if (!isMeasured() || choosesYoung(givenOptions())) return true;
+export function limitYoungGeneration(): void {
+  if (!isMeasured()) return;
   const young = getHeapSpaceStatistics().find((space) => space.space_name === "new_space");
   const stops = stopsGrowth(young?.space_size ?? 0, givenOptions());
-  if (stops) setFlagsFromString("--semi-space-growth-factor=1");
-  return stops;
+  if (stops === areLimited) return;
+  areLimited = stops;
+  setFlagsFromString(`--semi-space-growth-factor=${stops ? 1 : GROWTH_FACTOR}`);
 }
 
 /**

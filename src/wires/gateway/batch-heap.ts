@@ -12,8 +12,10 @@ export interface HeapControls {
   /** Percent by which the heaps grow without batches. */
   readonly growth: number;
   growBy(percent: number): void;
-  /** Stops the growth of the young generation. @returns whether there is nothing more to do */
-  limitYoung(): boolean;
+  /** Collects what the start left. */
+  collect(): void;
+  /** Stops the growth of the young generation while it has its size. */
+  limitYoung(): void;
 }
 
 /** Keeps the heaps of a gateway small while it works on batches: a process with two heaps has twice the garbage. */
@@ -23,7 +25,7 @@ export class BatchHeap {
   /** Monotonic milliseconds. */
   #lineAt = Number.NEGATIVE_INFINITY;
   #growth: number;
-  #isYoungLimited = false;
+  #hasBegun = false;
 
   constructor(controls: HeapControls, clock: Clock) {
     this.#controls = controls;
@@ -31,15 +33,28 @@ export class BatchHeap {
     this.#growth = controls.growth;
   }
 
+  /**
+   * Ends the start. Without a collection, V8 would collect for the first time when the heap has several times the size of its live
+   * data: in the middle of the first batch. A young generation that was limited before would stay as small as the collection leaves it.
+   */
+  begin(): void {
+    const { growth, growBy, collect } = this.#controls;
+    growBy(Math.min(GROWTH, growth));
+    collect();
+    growBy(growth);
+    this.#hasBegun = true;
+  }
+
   /** A line has come. */
   line(): void {
     this.#lineAt = this.#clock.now();
   }
 
-  /** Sets what has changed; called several times a second. */
+  /** Sets what has changed since the start; called several times a second. */
   look(): void {
     const { growth, growBy, limitYoung } = this.#controls;
-    this.#isYoungLimited ||= limitYoung();
+    if (!this.#hasBegun) return;
+    limitYoung();
     const wanted = this.#clock.now() - this.#lineAt < AFTER ? Math.min(GROWTH, growth) : growth;
     if (wanted === this.#growth) return;
     this.#growth = wanted;

@@ -137,6 +137,7 @@ export class GatewayBatches implements LocalService {
       clock,
       log,
     );
+    this.#heap?.begin();
   }
 
   /** Ends the work; requests that run longer than 10 s go back into the queue. The API still answers. */

@@ -1,7 +1,7 @@
 import { s3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { freshRandom } from "../../base/clock/random.ts";
-import { growHeapBy, limitYoungGeneration } from "../../base/process/garbage.ts";
+import { collectStart, growHeapBy, limitYoungGeneration } from "../../base/process/garbage.ts";
 import type { BatchHome } from "../batch-api/batch-home.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { GatewayBatches, GatewayBatchesParts } from "./gateway-batches.ts";
@@ -19,7 +19,10 @@ export async function openBatches(
   const webhook = await webhookOf(batch, env);
   const home = await homeOf(batch, env, parts);
   const { GatewayBatches } = await import("./gateway-batches.ts");
-  const heap = memory && { growth: memory.heapGrowth, growBy: growHeapBy, limitYoung: limitYoungGeneration };
+  const heap = memory && {
+    ...{ growth: memory.heapGrowth, growBy: growHeapBy },
+    ...{ collect: collectStart, limitYoung: limitYoungGeneration },
+  };
   return new GatewayBatches({ ...{ ...parts, settings: batch, logging, webhook, heap }, home });
 }
 

@@ -114,7 +114,7 @@ export class InferenceCore {
           "error",
           "endpoint-refused",
           { endpoint: id, maxEndpoints },
-          "too many endpoints: this one is left out",
+          "too many endpoints: Sluice skips this endpoint",
         ),
     });
     this.peers =
@@ -204,7 +204,7 @@ export class InferenceCore {
         spareRoom: () => this.#spareRoom,
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
-          this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
+          this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed; Sluice skipped it"),
         calls: this.#calls,
       }),
       hooks: () => this.#inForce.hooks,
@@ -227,7 +227,7 @@ export class InferenceCore {
           "info",
           "stranger-served",
           { reported },
-          "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
+          "the proxy reports an answer from an address outside the pool; Sluice counts the request at the picked endpoint",
         ),
     };
   }

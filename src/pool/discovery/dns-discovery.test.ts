@@ -136,7 +136,7 @@ describe("a name of addresses", () => {
       { host: "gpu.test", port: 1 },
       { host: "bad.test", port: 1 },
     ]);
-    expect([found(), told()]).toEqual([["10.0.0.1:1"], ["its addresses cannot be those of a server"]]);
+    expect([found(), told()]).toEqual([["10.0.0.1:1"], ["the name has no address that a server can have"]]);
   });
 });
 
@@ -192,7 +192,7 @@ describe("a name of SRV records", () => {
     dns.set("A", "a.test", { records: ["10.0.0.1"] });
     await start([{ srv: "s.test" }]);
     expect(found()).toHaveLength(MAX_TARGETS);
-    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: the last ones are left out`]);
+    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: sluice ignores the last ones`]);
   });
 });
 

@@ -202,7 +202,7 @@ describe("the page of the other processes, in Chromium", () => {
     await page.getByLabel("Cancel another message, by its ID").fill("m0-never");
     await page.getByRole("button", { name: "Cancel it" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Cancel the message" }).click();
-    await page.getByRole("alert").getByText("no message of this ID").waitFor();
+    await page.getByRole("alert").getByText("cannot cancel a message with this ID").waitFor();
     await page.screenshot({ path: join(SCREENSHOTS, "dispatch-queues.png"), fullPage: true });
     held.resolve();
     await page.getByRole("link", { name: "Overview" }).click();

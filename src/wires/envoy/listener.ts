@@ -152,7 +152,7 @@ function extProc(plan: BootstrapPlan): Tree {
             retry_on: "refused-stream,connect-failure,reset",
             retry_back_off: { base_interval: "0.01s", max_interval: "0.1s" },
             retry_host_predicate: commented(
-              "Asks another picker. Without this, a retry takes the one that has just died again: it has the fewest requests.",
+              "Asks another picker. Without this, a retry asks the picker that has just died, which has the fewest requests.",
               previousHosts(),
             ),
             host_selection_retry_max_attempts: HOST_DRAWS,
@@ -217,7 +217,7 @@ function constantHint(plan: BootstrapPlan): Tree {
 }
 
 function headerHint({ subsetHeader, subset }: BootstrapPlan): Tree {
-  const instead = subset.length > 0 ? " It replaces the constant one." : "";
+  const instead = subset.length > 0 ? " It replaces the constant hint." : "";
   const why = `The same from a request header, a comma-separated list.${instead} A client that sends the header chooses among the endpoints: strip it from clients without that right.`;
   const script = [
     "function envoy_on_request(handle)",

@@ -96,7 +96,7 @@ describe("the page of the other processes, in Chromium", () => {
     const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
     await rows.nth(1).getByText("live", { exact: true }).waitFor();
     expect(await rows.nth(0).textContent()).toContain("this one");
-    await page.getByText("It knows what the others know.").waitFor();
+    await page.getByText("This replica knows what the others know.").waitFor();
     await other.process.stop("SIGKILL");
     await rows.nth(1).getByText("gone", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Overview" }).click();

@@ -138,7 +138,7 @@ export async function runReplay(
     if (json) streams.out(`${JSON.stringify({ ...replayed, partial })}\n`);
     else {
       streams.out(replayStudyText(replayed, { width: streams.width }));
-      if (partial) streams.out("\nPARTIAL: the replay ended before it had read and played everything.\n");
+      if (partial) streams.out("\nPARTIAL: the replay ended before it had read and played all records.\n");
     }
     if (html !== undefined) {
       if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);
@@ -186,13 +186,13 @@ export async function checkReportFile(file: string): Promise<void> {
   try {
     await access(folder, constants.W_OK);
   } catch (cause) {
-    const reason = isMissing(cause) ? `there is no folder ${folder}: make it` : messageOf(cause);
+    const reason = isMissing(cause) ? `there is no folder ${folder}: create it` : messageOf(cause);
     throw new SluiceError("FLAG_VALUE", `--html ${file}: the report cannot be written: ${reason}`, { cause });
   }
   if ((await stat(file).catch(() => undefined))?.isDirectory())
     throw new SluiceError(
       "FLAG_VALUE",
-      `--html ${file} is a directory: give a file in it, as ${join(file, "report.html")}`,
+      `--html ${file} is a directory: give a file in it, such as ${join(file, "report.html")}`,
     );
 }
 

@@ -90,7 +90,7 @@ describe("recorded traffic", () => {
     // A stream that is not marked as one: no more tokens than the engine takes steps in that time.
     const long = guessed({ bytes_sent: 1e6, duration: 1350 });
     expect(long.outputTokens).toBe(100);
-    expect(long.notes.join()).toContain("answers of 1 requests are guessed");
+    expect(long.notes.join()).toContain("Sluice guesses the answers of 1 requests");
     expect(guessed({ path: "/v1/embeddings", bytes_sent: 1e6 })).toMatchObject({ outputTokens: 1, guessedOutputs: 0 });
     const given = trafficOf([entryAt(0, bare)], { promptTokens: 7 });
     expect(given.summary.promptTokens).toBe(7);
@@ -257,6 +257,6 @@ describe("an access log through another configuration", () => {
     expect(study.broken).toMatchObject({ count: 1, first: [{ place: "line 8" }] });
     const only = await played(`${recordLines(recordedRun(decisions))}${lines([entryAt(0, { method: "GET" })])}`);
     expect(only).toMatchObject({ traffic: undefined, notPlayed: [{ what: "GET requests", count: 1 }] });
-    expect(replayStudyText(only)).toContain("Of the access log nothing can be played: 1 x GET requests.");
+    expect(replayStudyText(only)).toContain("Nothing in the access log can be played: 1 x GET requests.");
   });
 });

@@ -14,9 +14,9 @@ export const HASH_BLOCK = 512;
 
 /** Why a row of a trace is not played, with the words for it. */
 export const UNUSABLE = {
-  encoding: "no UTF-8",
-  lineLength: "longer than the longest line that is read",
-  json: "no JSON object",
+  encoding: "not UTF-8",
+  lineLength: "longer than the limit for a line",
+  json: "not a JSON object",
   columns: "not as many columns as the header has",
   time: "without a time",
   lengths: "without the lengths of prompt and answer",

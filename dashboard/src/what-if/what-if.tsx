@@ -254,7 +254,7 @@ function Replayed({ detail, outcome, isEdited }: WhatIfProps & { outcome: Replay
   const { record, missing, differences } = outcome;
   const before = detail.row.endpoint;
   const pick = record.top[0]?.id;
-  const same = isEdited ? "The pick stays" : "With the configuration in force the pick is the same";
+  const same = isEdited ? "The pick stays" : "With the current configuration, the pick is the same";
   return (
     <>
       <p class="sentence">

@@ -77,7 +77,7 @@ function checkType(finding: Finding, { specification, type }: Series): void {
 
 function count(finding: Finding, name: string, value: number): void {
   if (Number.isNaN(value) || !Number.isFinite(value))
-    finding.broken(`${name} is ${value}`, "always report a number; report 0 when there is nothing");
+    finding.broken(`${name} is ${value}`, "always report a number; report 0 when there are none");
   else if (value < 0) finding.broken(`${name} is ${value}, below 0`, "report how many requests there are now");
   else if (!Number.isInteger(value))
     finding.broken(`${name} is ${value}, not a whole number`, "report how many requests there are now, not a mean");
@@ -153,7 +153,7 @@ export function checkLora(
 function checkLabels(finding: Finding, name: string, { labels }: PageSample): void {
   const max = labels.get("max_lora");
   if (max === undefined)
-    finding.broken(`${name} has no label max_lora`, "add it: the number of adapters that fit in one batch");
+    finding.broken(`${name} has no label max_lora`, "add it: how many adapters fit in one batch, a whole number");
   else if (!/^\s*[1-9]\d{0,8}\s*$/.test(max))
     finding.broken(
       `max_lora is ${JSON.stringify(max.slice(0, 100))}`,

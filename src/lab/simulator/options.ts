@@ -26,11 +26,14 @@ const FAULT = { fault: true };
  */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
-  port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),
+  port: integer(8000, 0, 65535, "first port to listen on; 0 = any free port"),
   instances: integer(1, 1, 64, "servers in one process, on consecutive ports (only in sluice)"),
   "data-parallel-size": integer(1, 1, 8, "data-parallel ranks; rank i listens on port + i"),
   model: textOption("sim", "name of the base model"),
-  "served-model-name": list(z.string().min(1), "names clients may use for the base model; the first one is reported"),
+  "served-model-name": list(
+    z.string().min(1),
+    "names that clients may use for the base model; the simulator reports the first name",
+  ),
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
@@ -67,7 +70,7 @@ const SHAPE = {
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
   "kv-events": textOption(
     "",
-    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with *, and each further server adds 1 to the port; it connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
+    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with * (each further server adds 1 to the port), and connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
   ),
   "kv-events-replay": textOption(
     "",

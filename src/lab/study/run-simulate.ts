@@ -142,7 +142,10 @@ export async function runReplay(
     }
     if (html !== undefined) {
       if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);
-      else streams.progress.write("no report: only requests of an access log are simulated, and there is none\n");
+      else
+        streams.progress.write(
+          "no report: sluice simulates only requests of an access log, and there is no access log\n",
+        );
     }
     return statusOf(signal);
   });

@@ -80,8 +80,8 @@ describe("a name of addresses", () => {
   it.each([
     [{ rcode: "NXDOMAIN" }, "the name does not exist (NXDOMAIN)"],
     [{ rcode: "SERVFAIL" }, "the DNS server failed (SERVFAIL)"],
-    [{ rcode: "REFUSED" }, "the DNS server refused (REFUSED)"],
-    [{ records: [] }, "the name has no such record"],
+    [{ rcode: "REFUSED" }, "the DNS server refused the query (REFUSED)"],
+    [{ records: [] }, "the name has no record of this type"],
   ] as const)("keeps its last answer over %j, with one line for each change", async (answer, problem) => {
     dns.set("A", "gpu.test", { records: ["10.0.0.1"] });
     await start([{ host: "gpu.test", port: 1 }]);

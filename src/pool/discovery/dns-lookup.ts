@@ -43,9 +43,9 @@ type Answer<T> = { readonly records: readonly T[] } | { readonly problem: string
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ENOTFOUND: "the name does not exist (NXDOMAIN)",
-  ENODATA: "the name has no such record",
+  ENODATA: "the name has no record of this type",
   ESERVFAIL: "the DNS server failed (SERVFAIL)",
-  EREFUSED: "the DNS server refused (REFUSED)",
+  EREFUSED: "the DNS server refused the query (REFUSED)",
   ETIMEOUT: "no DNS server answered in time",
   ECONNREFUSED: "no DNS server accepted the query",
   EBADRESP: "the answer of the DNS server cannot be read",

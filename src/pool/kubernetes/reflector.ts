@@ -259,7 +259,7 @@ export class Reflector<T> {
     }
     this.#refusals = 0;
     // A watch that ends at once would end at once again, so the next one waits.
-    if (!good()) throw new ApiError(`watch of ${this.#what}: ended as soon as it began`, { status: 0, reason: "" });
+    if (!good()) throw new ApiError(`watch of ${this.#what}: the server ended it at once`, { status: 0, reason: "" });
   }
 
   #apply({ type, object }: WatchEvent): void {

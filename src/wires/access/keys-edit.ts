@@ -104,7 +104,7 @@ export class KeysEdit {
     const names = this.#entries.map(({ name }) => name);
     const where =
       names.length === 0
-        ? "; the file is empty or does not exist: name another one with --file"
+        ? "; the file is empty or does not exist: name another file with --file"
         : "; sluice keys list shows the names";
     const hint = didYouMean(which, names) || where;
     throw new SluiceError("KEY_NAME", `${this.#file} has no key ${JSON.stringify(which.slice(0, 100))}${hint}`);

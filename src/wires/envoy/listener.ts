@@ -130,7 +130,7 @@ function httpFilters(plan: BootstrapPlan): Tree {
 /** The header that a route adds for the served report, when the report needs a header. */
 function servedHeader(plan: BootstrapPlan): Tree | undefined {
   if (plan.servedReport !== "header") return undefined;
-  return commented("The router adds it before the filters see the response; header_to_metadata removes it.", [
+  return commented("The router adds this header before the filters see the response; header_to_metadata removes it.", [
     {
       header: { key: UPSTREAM_ADDRESS, value: "%UPSTREAM_REMOTE_ADDRESS%" },
       append_action: "OVERWRITE_IF_EXISTS_OR_ADD",
@@ -146,7 +146,7 @@ function extProc(plan: BootstrapPlan): Tree {
       grpc_service: {
         envoy_grpc: { cluster_name: "epp", authority: hostPort(plan.picker.host, plan.picker.port) },
         retry_policy: commented(
-          "Survives a GOAWAY and the death of a picker that has not answered yet; the cluster's max_retries must allow it.",
+          "Retries after a GOAWAY, and after the death of a picker that has not answered yet; the cluster's max_retries must allow this.",
           {
             num_retries: 3,
             retry_on: "refused-stream,connect-failure,reset",
@@ -173,7 +173,7 @@ function extProc(plan: BootstrapPlan): Tree {
         request_body_mode: duplex
           ? "FULL_DUPLEX_STREAMED"
           : commented("Envoy keeps the body for retries, and for the case that the picker fails.", "BUFFERED"),
-        request_trailer_mode: duplex ? commented("The duplex body mode demands it.", "SEND") : undefined,
+        request_trailer_mode: duplex ? commented("The duplex body mode needs this.", "SEND") : undefined,
         response_header_mode: "SEND",
         response_body_mode: "FULL_DUPLEX_STREAMED",
         response_trailer_mode: "SEND",

@@ -37,7 +37,7 @@ export const batchSettings = z.strictObject({
     .string()
     .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
-    .describe("Gateways of one name share batches; absent = default."),
+    .describe("Gateways with the same name share batches; absent = default."),
   ca: z.string().min(1).optional().describe("Authorities of the certificate of the Redis, PEM."),
   certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to the Redis, PEM."),
   key: z.string().min(1).optional().describe("The key of `certificate`, PEM."),
@@ -104,7 +104,7 @@ export const batchSettings = z.strictObject({
     .min(1)
     .optional()
     .describe("A file with the secret of the webhook, or with several; else SLUICE_BATCH_WEBHOOK_SECRET."),
-  keep: duration({ min: HOUR }).prefault("720h").describe("How long files and ended batches stay."),
+  keep: duration({ min: HOUR }).prefault("720h").describe("How long the gateway keeps files and ended batches."),
 });
 
 export type BatchSettings = z.output<typeof batchSettings>;

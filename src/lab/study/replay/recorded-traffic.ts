@@ -178,11 +178,11 @@ function notesOf(
     notes.push(`${unshared} requests belong to no session: they share no beginning with another request.`);
   if (unshared < requests.length)
     notes.push(
-      "Requests of a session count as turns of one conversation: each prompt begins with the one before it and its answer.",
+      "Requests of a session count as turns of one conversation: each prompt begins with the previous prompt and its answer.",
     );
   if (adapters.length > 0)
     notes.push(
-      `${base} is taken for the base model and ${adapters.length === 1 ? adapters[0] : `the ${adapters.length} other models`} for LoRA adapters of it, all of which fit a server.`,
+      `Sluice treats ${base} as the base model and ${adapters.length === 1 ? adapters[0] : `the ${adapters.length} other models`} as LoRA adapters of ${base}, which all fit in a server.`,
     );
   return notes;
 }

@@ -203,5 +203,5 @@ function unreadable(count: number, { file, place, problem }: BrokenItem, named: 
   const why = problem === UNKNOWN_FORMAT ? "" : ` (${problem})`;
   return count === 1
     ? `1 line cannot be read: ${at}${why}`
-    : `${grouped(count)} lines cannot be read, the first is ${at}${why}`;
+    : `${grouped(count)} lines cannot be read; the first is ${at}${why}`;
 }

@@ -130,7 +130,7 @@ describe("recorded traffic", () => {
     expect(sentBy(traffic).map(({ tenant }) => tenant)).toEqual(["u0", "u1", "u0", "u1", "u0"]);
     expect(traffic.definition.loraSlots).toBe(2);
     expect(traffic.summary.notes.join()).toContain(
-      "m is taken for the base model and the 2 other models for LoRA adapters",
+      "Sluice treats m as the base model and the 2 other models as LoRA adapters of m",
     );
     const many = trafficOf(Array.from({ length: 100 }, (_, at) => entryAt(at, { model: `m${at}` })));
     expect(many.definition.loraSlots).toBe(63);
@@ -238,7 +238,7 @@ describe("an access log through another configuration", () => {
     await expect(played("# only\n\n# comments\n")).rejects.toMatchObject({ code: "REPLAY_INPUT" });
     await expect(played("what\nis this\n")).rejects.toMatchObject({
       message: expect.stringMatching(
-        /has nothing to replay: 2 lines cannot be read, the first is line 1\. Give records/,
+        /has nothing to replay: 2 lines cannot be read; the first is line 1\. Give records/,
       ),
     });
     await expect(replayRecorded([`${import.meta.dirname}/nowhere`], {})).rejects.toMatchObject({

@@ -225,7 +225,7 @@ export function contentSecurityPolicy({ scripts, styles }: Assets): string {
 export const LEFT_OUT: readonly string[] = [
   "A step of an engine takes a time that is linear in what it computes (base, prompt tokens, context, sequences). The coefficients come from published figures; nothing was run on a GPU.",
   "Decisions take no virtual time, and neither do networks, gateways and tokenizers: real TTFTs are higher by these times.",
-  "The servers of a workload are alike and healthy: none fails, restarts or slows down. In scale-from-zero all join at one moment.",
+  "The servers of a workload are alike and healthy: none fails, restarts or slows down. In scale-from-zero, all servers join at the same moment.",
   "Speculative decoding, KV caches outside the GPU and multimodal input are not simulated. The transfer of the KV cache from a prefill server to a decode server takes no time.",
   "Clients wait without a limit and never cancel. Only the backlogs of realtime-and-batch and realtime-with-batch retry after a rejection or an eviction.",
   "Prompts are synthetic text in which only shared prefixes matter; lengths are drawn from the workload's distribution, not from real traffic.",

@@ -22,7 +22,7 @@ export const UNUSABLE = {
   lengths: "without the lengths of prompt and answer",
   hashes: "without hash_ids",
   blocks: `hash_ids are not the blocks of ${HASH_BLOCK} tokens of input_length`,
-  timeBack: "earlier than the row before it",
+  timeBack: "earlier than the previous row",
   noPrompt: "no prompt tokens",
   noAnswer: "no answer tokens",
   contextLength: "prompt and answer longer than the context of the engine",

@@ -98,7 +98,7 @@ describe("sluice validate of a gateway.yaml", () => {
     const file = write("adapters.yaml", "endpoints: { file: m.yaml }\nlimits: { file: l.yaml }\n");
     const { out, err, code } = await validate("--strict", file);
     expect([err, code]).toEqual(["", undefined]);
-    expect(out).toContain("limits of llama count no requests for llama-sql: an adapter counts as a separate model");
+    expect(out).toContain("limits of llama do not count requests for llama-sql: an adapter counts as a separate model");
     const inPlace = write(
       "counted.yaml",
       "endpoints: { file: m.yaml }\nlimits: { rules: [{ model: '*', requestsPerMinute: 9 }] }\n",

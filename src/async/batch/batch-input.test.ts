@@ -21,7 +21,7 @@ describe("readBatchLine", () => {
       ["7", /must be a JSON object with custom_id, method, url and body/, undefined],
       [
         line({ custom_id: undefined, customID: "a" }),
-        /^custom_id is missing; did you mean `custom_id` by "customID"\?$/,
+        /^custom_id is missing; did you mean `custom_id` instead of "customID"\?$/,
         undefined,
       ],
       [line({ custom_id: "" }), /custom_id must be a text of 1 to 1024 characters/, undefined],

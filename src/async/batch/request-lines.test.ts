@@ -55,11 +55,11 @@ describe("readRequestText", () => {
     for (const [text, problem] of [
       ["{", /^not valid JSON: /],
       ["[]", /must be a JSON object/],
-      ['{"payload":{},"deadlne":5}', /no member "deadlne", but id, .*; did you mean `deadline`\?$/],
+      ['{"payload":{},"deadlne":5}', /no member "deadlne"; the members are id, .*; did you mean `deadline`\?$/],
       ['{"id":"a","paylod":{}}', /no member "paylod"; did you mean `payload`\?/],
       ['{"id":"a","deadline":1900000000}', /^payload is missing/],
       ['{"payload":"{}"}', /^payload must be an object$/],
-      ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number, Unix seconds, not "19/],
+      ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number of Unix seconds, not "19/],
       ['{"payload":{},"deadline":1900000000000}', /give seconds, not milliseconds/],
       ['{"payload":{},"deadline":1800000000}', /^deadline 1800000000 \(2027-01-15T08:00:00\.000Z\) has passed$/],
       ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a text$/],

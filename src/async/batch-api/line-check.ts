@@ -48,7 +48,7 @@ export function checkLine(text: string, { endpoint, models }: LineRules): Checke
     return bad(
       undefined,
       "invalid_custom_id",
-      `custom_id must be a text of 1 to ${LONGEST_ID} characters`,
+      `custom_id must be a string of 1 to ${LONGEST_ID} characters`,
       "custom_id",
     );
   if (method !== "POST")

@@ -42,7 +42,7 @@ export function readBatchLine(text: string): BatchLine | BadLine {
   const known = typeof customId === "string" && customId !== "" && customId.length <= LONGEST_ID ? { customId } : {};
   if (missing !== undefined) return { ...known, problem: `${missing} is missing${meant(value, missing)}` };
   if (known.customId === undefined)
-    return { problem: `custom_id must be a text of 1 to ${LONGEST_ID} characters, unique in the file` };
+    return { problem: `custom_id must be a string of 1 to ${LONGEST_ID} characters, unique in the file` };
   if (method !== "POST") return { ...known, problem: `method must be "POST", not ${shown(method)}` };
   if (typeof url !== "string" || !/^\/[^\s?#]*$/.test(url))
     return { ...known, problem: `url must be a path such as "/v1/chat/completions", not ${shown(url)}` };

@@ -62,9 +62,9 @@ describe("readRequestText", () => {
       ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number of Unix seconds, not "19/],
       ['{"payload":{},"deadline":1900000000000}', /give seconds, not milliseconds/],
       ['{"payload":{},"deadline":1800000000}', /^deadline 1800000000 \(2027-01-15T08:00:00\.000Z\) has passed$/],
-      ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a text$/],
-      ['{"payload":{},"headers":[]}', /^headers must be an object of texts$/],
-      ['{"payload":{},"id":7}', /^id must be a text$/],
+      ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a string$/],
+      ['{"payload":{},"headers":[]}', /^headers must be an object of strings$/],
+      ['{"payload":{},"id":7}', /^id must be a string$/],
     ] as const)
       expect(() => read(text), text).toThrow(
         expect.objectContaining({ code: "REQUEST_INVALID", message: expect.stringMatching(problem) }),

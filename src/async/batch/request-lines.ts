@@ -81,7 +81,7 @@ function refuseNearRequest(value: Readonly<Record<string, unknown>>): void {
 
 function textOf(value: Readonly<Record<string, unknown>>, name: string): string {
   const member = value[name] ?? "";
-  if (typeof member !== "string") throw invalid(`${name} must be a text`);
+  if (typeof member !== "string") throw invalid(`${name} must be a string`);
   return member;
 }
 
@@ -105,9 +105,9 @@ function mapOf(
   defaults: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   const member = value[name] ?? {};
-  if (!isObject(member)) throw invalid(`${name} must be an object of texts`);
+  if (!isObject(member)) throw invalid(`${name} must be an object of strings`);
   for (const [key, entry] of Object.entries(member))
-    if (typeof entry !== "string") throw invalid(`${name}.${key} must be a text`);
+    if (typeof entry !== "string") throw invalid(`${name}.${key} must be a string`);
   return { ...defaults, ...(member as Record<string, string>) };
 }
 

@@ -131,7 +131,7 @@ transport-config:
     const { problems, warnings } = await verdict(transport);
     expect(problems.join()).toContain("d:2:75: queues[0].gate_params");
     expect(problems.join()).toContain("did you mean `address`?");
-    expect(warnings).toContain("d:1:1: url: is missing: the start takes REDIS_URL of the environment");
+    expect(warnings).toContain("d:1:1: url: is missing: at its start, Sluice reads the environment variable REDIS_URL");
     const right = transport.replace("adress", "address").replace('"queues"', '"url": "redis://r:1", "queues"');
     expect(await verdict(right)).toMatchObject({
       problems: [],

@@ -242,7 +242,7 @@ describe("mistakes", () => {
       ],
       [["queue", "ls", "--sqlite", desk.path("typo.db")], 1, /there is no queue file .*typo\.db/],
       [["results", "--sqlite", desk.config], 1, /is not an SQLite database, and stays unchanged/],
-      [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give one of --config, --redis and --sqlite/],
+      [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give only one of --config, --redis and --sqlite/],
     ] as const;
     const runs = mistakes.map(([words]) => desk.start(...words));
     for (const [at, [words, code, said]] of mistakes.entries()) {

@@ -182,7 +182,9 @@ transport-config:
       expect(await verdict(text)).toEqual({
         summary: "settings without a transport",
         problems: [],
-        warnings: ["d:1:1: has no transport-config, and names no file with one; the command line must give one"],
+        warnings: [
+          "d:1:1: has neither transport-config nor transport-config-file; the command line must give one of them",
+        ],
       });
     expect((await verdict("transport: sqlite\nmetrics-port: 8081\nhealth-port: 8081\n")).problems).toHaveLength(1);
     const pools = await verdict("pool-config:\n- {id: a, workers: 0}\n");
@@ -191,7 +193,7 @@ transport-config:
     const unreadable = await verdict("transport: sqlite\ntransport-config-file: none.json\n");
     expect([unreadable.problems.length, unreadable.warnings]).toEqual([1, []]);
     const without = RIGHT.replace("transport: redis-sortedset\n", "");
-    expect((await verdict(without)).problems.join()).toContain("and no `transport`; write one of redis-sortedset");
+    expect((await verdict(without)).problems.join()).toContain("but no `transport`; write one of redis-sortedset");
     expect((await verdict(RIGHT.replace("redis-sortedset", "redis-sortedsets"))).problems).toHaveLength(1);
   });
 });

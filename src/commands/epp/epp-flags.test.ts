@@ -433,7 +433,7 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--scaler-port=9003"],
-      "FLAG_CONFLICT: --grpc-health-port and --scaler-port are both 9003; give each a port of its own",
+      "FLAG_CONFLICT: --grpc-health-port and --scaler-port are both 9003; give each its own port",
     ],
     [
       ["--endpoints=e", "--scaler-port=65536"],
@@ -445,7 +445,7 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--metrics-port=9002"],
-      "FLAG_CONFLICT: --grpc-port and --metrics-port are both 9002; give each a port of its own",
+      "FLAG_CONFLICT: --grpc-port and --metrics-port are both 9002; give each its own port",
     ],
     [
       ["--endpoint-target-ports=80,0"],

@@ -200,7 +200,7 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
     if (other !== undefined && values[flag] !== 0)
       throw new SluiceError(
         "FLAG_CONFLICT",
-        `--${other} and --${flag} are both ${values[flag]}; give each a port of its own`,
+        `--${other} and --${flag} are both ${values[flag]}; give each its own port`,
       );
     taken.set(values[flag], flag);
   }

@@ -72,7 +72,7 @@ describe("the flags of TLS (E-120)", () => {
     [
       ["--tls-min-version=TLS13"],
       "FLAG_VALUE",
-      /it takes one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13/,
+      /the flag takes one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13/,
     ],
     [["--metrics-client-ca-file=/ca"], "FLAG_CONFLICT", /requires --metrics-cert-dir/],
     [

@@ -21,7 +21,7 @@ interface ExplainFlags {
 
 /** `sluice explain`: asks a running process why a request went to its endpoint. */
 export function explainCommand(output = STANDARD): Command {
-  return command("explain", "say why a request went where it went, or why it was refused")
+  return command("explain", "explain why a request went to its endpoint, or why it was refused")
     .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
     .option("--last", "explain the newest decision", false)
     .option(

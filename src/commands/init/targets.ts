@@ -51,5 +51,5 @@ function rangeOf(text: string): string[] {
 }
 
 function shown(text: string): string {
-  return text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
+  return text.includes("@") ? "a hidden value with @" : JSON.stringify(text.slice(0, 200));
 }

@@ -35,7 +35,7 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option(...FILE)
     .option("--grace <duration>", "time for which the gateway still accepts the old secret, such as 0, 24h or 7d", "0")
     .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
-  const made = command("keys", "make and change the keys of a gateway's clients");
+  const made = command("keys", "create and change the keys of gateway clients");
   for (const one of [add, list, revoke, rotate]) made.addCommand(one);
   return made;
 }

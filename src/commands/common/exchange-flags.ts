@@ -160,7 +160,7 @@ function checked(settings: BudgetSettings): BudgetSettings {
 const EVERY = "256";
 const MOST_EVERY = 1_000_000_000;
 const HEADER_HELP =
-  "let a request ask for its decision with the header x-sluice-explain: 1; Sluice keeps the full record, and adds the headers x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints, to the answer";
+  "let a request ask for its decision with the header x-sluice-explain: 1. Sluice keeps the full record, and adds the headers x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints, to the answer";
 const EVERY_HELP =
   "keep a full record of one decision in N, for sluice explain --full; 0 = only for requests that ask for a record";
 

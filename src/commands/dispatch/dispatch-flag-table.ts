@@ -112,8 +112,20 @@ export const DISPATCH_FLAGS = [
     since: "ours",
     help: "IP address that both ports listen on; :: for IPv6 and IPv4.",
   },
-  { ...PORT, name: "health-port", default: "8081", since: "v0.7", help: "Port of /healthz and /readyz; 0 = any." },
-  { ...PORT, name: "metrics-port", default: "9090", since: "v0.1", help: "Port of /metrics and /debug; 0 = any." },
+  {
+    ...PORT,
+    name: "health-port",
+    default: "8081",
+    since: "v0.7",
+    help: "Port of /healthz and /readyz; 0 = any free port.",
+  },
+  {
+    ...PORT,
+    name: "metrics-port",
+    default: "9090",
+    since: "v0.1",
+    help: "Port of /metrics and /debug; 0 = any free port.",
+  },
   {
     name: "metrics-endpoint-auth",
     type: "bool",

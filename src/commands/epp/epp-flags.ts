@@ -181,7 +181,10 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
       "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone admits every client",
     );
   if (values["scaler-cert-dir"] && values["scaler-port"] === 0)
-    throw new SluiceError("FLAG_CONFLICT", "--scaler-cert-dir requires --scaler-port: without it there is no scaler");
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--scaler-cert-dir requires --scaler-port: without this port there is no scaler",
+    );
   if (values["pool-name"] && values["endpoint-selector"])
     throw new SluiceError(
       "FLAG_CONFLICT",

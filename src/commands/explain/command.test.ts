@@ -89,7 +89,9 @@ describe("sluice explain", () => {
     const url = await start();
     expect(await run("--all", "--full", "--admin", url)).toBe('{"full":{"now":0.1}}\n{"full":{"now":0.2}}\n');
     for (const args of [["--all"], ["--all", "--full", "2"], ["--all", "--full", "--last"]])
-      expect(await failure(...args, "--admin", url)).toBe("--all needs --full, and takes neither an id nor --last");
+      expect(await failure(...args, "--admin", url)).toBe(
+        "--all needs --full, and works without an id and without --last",
+      );
     await admin?.close();
     const none = await start({ fullDecisions: () => [] });
     expect(await failure("--all", "--full", "--admin", none)).toMatch(

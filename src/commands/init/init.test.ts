@@ -32,7 +32,7 @@ describe("targets", () => {
     ["h:1-70000", /write hosts:ports/],
     ["http://h:1-2", /write hosts:ports/],
     ["h[a-]:1", /is not a number or a range/],
-    ["h:1-1000", /names 1000 servers; give 256 at most/],
+    ["h:1-1000", /names 1000 servers; give at most 256/],
     ["u:secret@h:1-2x", /^(?!.*secret)/],
   ])("refuses %s", (text, message) => expect(() => targets([], [text])).toThrow(message));
 

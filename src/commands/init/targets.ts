@@ -12,7 +12,7 @@ export const MAX_SERVERS = 256;
 export function targets(urls: readonly string[], from: readonly string[]): string[] {
   const origins = [...new Set([...urls.map(withPort), ...from.flatMap(rangeOf)])];
   if (origins.length > MAX_SERVERS)
-    throw new SluiceError("FLAG_VALUE", `${origins.length} servers are named; give ${MAX_SERVERS} at most`);
+    throw new SluiceError("FLAG_VALUE", `${origins.length} servers are given; give at most ${MAX_SERVERS}`);
   const secure = origins.filter((origin) => origin.startsWith("https:"));
   if (secure.length > 0 && secure.length < origins.length)
     throw new SluiceError(
@@ -45,7 +45,7 @@ function rangeOf(text: string): string[] {
   if ("problem" in list) throw new SluiceError("FLAG_VALUE", `--from is ${shown(text)}: ${list.problem}`);
   const count = list.hosts.length * (last - first + 1);
   if (count > MAX_SERVERS)
-    throw new SluiceError("FLAG_VALUE", `--from ${shown(text)} names ${count} servers; give ${MAX_SERVERS} at most`);
+    throw new SluiceError("FLAG_VALUE", `--from ${shown(text)} names ${count} servers; give at most ${MAX_SERVERS}`);
   const ports = Array.from({ length: last - first + 1 }, (_, i) => first + i);
   return list.hosts.flatMap((host) => ports.map((port) => withPort(`http://${host}:${port}`)));
 }

@@ -160,7 +160,7 @@ spec:
     [["--variant", "tsl"], /^FLAG_VALUE: --variant is "tsl"; give standalone, .*; did you mean `tls`\?$/],
     [["--envoy-version", "1.33"], /^FLAG_VALUE: --envoy-version is "1.33"; give 1.36, /],
     [["--failure-mode", "failopen"], /^FLAG_VALUE: .*did you mean `FailOpen`\?$/],
-    [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*it takes full-duplex, buffered/],
+    [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*give full-duplex, buffered/],
     [["--listen", "here:80"], /^FLAG_VALUE: --listen "here:80" is a host name/],
     [["--listen", "eighty"], /^FLAG_VALUE: /],
     [["--picker", "llm epp:9002"], /^FLAG_VALUE: --picker "llm epp:9002" is not an address; write host:port/],

@@ -116,7 +116,7 @@ export const prometheusBudgetGate = defineGate({
       pool: poolParameter,
       namespace: namespaceParameter,
       max_concurrency: floatParameter({ default: 100, moreThan: 0 }).describe(
-        "Requests that one ready model server takes; use the `maxConcurrency` of the picker's saturation detector.",
+        "Capacity of one ready model server in requests; use the `maxConcurrency` of the picker's saturation detector.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,

@@ -94,7 +94,7 @@ function tlsFilesOf(parameters: ConnectionParameters): Readonly<Record<keyof typ
     const [usual, other] = TLS_NAMES[which];
     const [path, otherPath = ""] = [parameters[usual], parameters[other]];
     if (path !== "" && otherPath !== "" && path !== otherPath)
-      throw invalid(other, `is another name of ${usual}, and both are given; keep one`);
+      throw invalid(other, `is an alias of ${usual}, and both are given; keep one`);
     return path === "" && otherPath !== "" ? { name: other, path: otherPath } : { name: usual, path };
   };
   return { ca: one("ca"), cert: one("cert"), key: one("key") };

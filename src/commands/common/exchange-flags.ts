@@ -68,7 +68,7 @@ function checkedMemory(bytes: number): number {
 
 const HELP = {
   budget:
-    "byte budget of all request bodies except small ones; when the budget is spent, all bodies but the oldest wait",
+    "byte budget of all request bodies except small bodies; when the budget is used up, all bodies except the oldest wait",
   small: "largest size of a small request body; small bodies have their own reserve; 0 = no body is small",
   reserve: "byte budget of all small request bodies",
   rate: "minimum rate of a request body in bytes per second. While memory is short (more than half of the budget or of the reserve is in use, or a body waits), slower bodies get 408; 0 = no limit",

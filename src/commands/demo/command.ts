@@ -24,7 +24,10 @@ export function demoCommand(): Command {
     .option("--duration <time>", "length of the demo, for example 20s; without it the demo runs until Ctrl-C")
     .option("--json", "print progress on stderr, and one JSON line of figures on stdout at the end", false)
     .option("--seed <number>", "the same seed gives the same requests", "1")
-    .option("--kill-at <time>", "kill one server this long after the start, for example 14s; it returns after 3 s")
+    .option(
+      "--kill-at <time>",
+      "kill one server this long after the start, for example 14s; the server returns after 3 s",
+    )
     .action(async (flags: DemoFlags) => {
       const durationMs = flags.duration === undefined ? undefined : time(flags.duration, "--duration");
       const least = flags.async ? LEAST_ASYNC_MS : LEAST_MS;

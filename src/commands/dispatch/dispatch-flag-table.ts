@@ -242,7 +242,7 @@ export function dispatchReference(): string {
 Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`). In the
 file of \`--config\` the same names are keys, without dashes before them. There \`transport-config\`, \`pool-config\`,
 \`request-merge-policy-config\` and \`transform-config\` hold the content of the reference's files. \`plugins\` is a list of
-modules. The command line wins over the file, the file over the environment. "Since" is the release of the reference that
+modules. The command line overrides the file, the file overrides the environment. "Since" is the release of the reference that
 introduced the flag.
 
 Exit status 2: an unknown or malformed flag. Exit status 1: flags that exclude each other, or an error in a file.

@@ -164,7 +164,7 @@ transport-config:
         new RegExp(`d:4:3: ${name}: .*nowhere.pem`),
       );
     expect((await tls("  tls_ca_cert: a.pem\n  tls_ca_file: b.pem\n")).problems.join("\n")).toContain(
-      "d:5:3: tls_ca_file: is another name of tls_ca_cert, and the section has both; keep one",
+      "d:5:3: tls_ca_file: is an alias of tls_ca_cert, and the section has both; keep one",
     );
     const gate = (parameters: string) =>
       verdict(RIGHT.replace("gate_type: constant", `gate_type: redis, gate_params: {address: "r:1", ${parameters}}`));

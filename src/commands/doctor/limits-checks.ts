@@ -36,7 +36,7 @@ export function checkLimits({ file }: InstallationFacts): Said[] {
     said.push(
       warn(
         `${limits.path} names a Redis, but the gateway uses another Redis: limits.redis of gateway.yaml`,
-        "name Redis in one place",
+        "name Redis in only one of these places",
       ),
     );
   if (said.length > 0) return said;

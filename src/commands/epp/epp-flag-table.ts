@@ -174,7 +174,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "Serve gRPC health on the ext_proc port, too. Without the flag, Sluice serves it, except with --parity v1.5.",
+    help: "Serve gRPC health on the ext_proc port, too. Without the flag, Sluice does so, except with --parity v1.5.",
   },
   {
     name: "metrics-endpoint-auth",
@@ -259,7 +259,7 @@ export const EPP_FLAGS = [
     max: 2 ** 20,
     default: "4096",
     since: "ours",
-    help: "The most connections of the ext_proc port, and at most half of them from one address. Above the limit, the picker closes connections without a finished handshake first, then idle ones.",
+    help: "The most connections of the ext_proc port, and at most half of them from one address. Above the limit, the picker first closes connections without a finished handshake, then idle connections.",
   },
   {
     name: "emit-endpoint-scores",

@@ -17,7 +17,7 @@ export function targets(urls: readonly string[], from: readonly string[]): strin
   if (secure.length > 0 && secure.length < origins.length)
     throw new SluiceError(
       "FLAG_VALUE",
-      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has none; give servers of one kind, then add the others to the file with \`scheme\``,
+      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has no TLS; give servers of one kind, then add the others to the file with \`scheme\``,
     );
   return origins;
 }

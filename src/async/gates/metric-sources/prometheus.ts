@@ -111,7 +111,7 @@ export const prometheusSource = defineMetricSource({
   parameters: z.strictObject({
     query: stringParameter().describe("PromQL that returns an instant vector; every sample counts."),
     timestamp_query: stringParameter({ optional: true }).describe(
-      "PromQL that returns the timestamps of the samples behind `query`, such as `timestamp(metric)`; the oldest counts.",
+      "PromQL that returns the timestamps of the samples behind `query`, such as `timestamp(metric)`; the oldest timestamp counts.",
     ),
     metric_lag: durationParameter({ default: "15s" }).describe(
       "Assumed age of the samples at the query, if no timestamp of the samples is known.",

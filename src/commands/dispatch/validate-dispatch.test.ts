@@ -170,7 +170,7 @@ transport-config:
       verdict(RIGHT.replace("gate_type: constant", `gate_type: redis, gate_params: {address: "r:1", ${parameters}}`));
     expect((await gate("tls_ca_cert: nowhere.pem")).problems.join()).toContain("nowhere.pem");
     expect((await gate("tls_ca_cert: a, tls_ca_file: b")).problems.join()).toContain(
-      "is another name of tls_ca_file, and both are given; keep one",
+      "is an alias of tls_ca_file, and both are given; keep one",
     );
     // The environment of a start has the password.
     expect((await gate("password_env: SLUICE_NO_SUCH_VARIABLE")).problems).toEqual([]);

@@ -203,7 +203,9 @@ const recordSchema = z
       })
       .optional(),
     // Records of earlier releases lack this field.
-    cache: z.object({ predicted: number, events: number, reported: number, prompt: number }).optional(),
+    cache: z
+      .object({ predicted: number, events: number, unconfirmed: number.optional(), reported: number, prompt: number })
+      .optional(),
     peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })

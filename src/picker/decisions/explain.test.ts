@@ -125,6 +125,25 @@ describe("explanation of a decision", () => {
     expect(explain(recordOf([candidate("a", [1, 1], W)])).cache).toBeNull();
   });
 
+  it("tells the tokens that an event has announced from those that a decision placed there and no event confirms yet", () => {
+    const explained = (events: number, unconfirmed: number, reported = Number.NaN, prompt = Number.NaN) =>
+      explain(
+        recordOf([candidate("a", [1, 1], W)], {
+          cache: { predicted: Number.NaN, events, unconfirmed, reported, prompt },
+        }),
+      );
+    const note = "Prompt tokens in the cache of the endpoint:";
+    const { notes, cache } = explained(4080, 80);
+    expect(notes).toEqual([`${note} 4,000 from KV-cache events and 80 more that no event confirms yet.`]);
+    expect(cache).toMatchObject({ events: 4080, unconfirmed: 80 });
+    expect(explained(512, 512).notes).toEqual([
+      `${note} 0 from KV-cache events and 512 more that no event confirms yet.`,
+    ]);
+    expect(explained(512, 16, 496, 504).notes).toEqual([
+      `${note} 496 from KV-cache events, 8 more that no event confirms yet and 496 of 504 reported in the answer.`,
+    ]);
+  });
+
   it("names the endpoint that answered if it is not the first, and says where the errors are if none answered", () => {
     const sentence = (served: DecisionRecord["served"], more: Partial<DecisionRecord> = {}): string =>
       explain(recordOf([candidate("a", [1, 1], W), candidate("b", [0, 0], W)], { served, ...more })).sentence;

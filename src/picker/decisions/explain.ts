@@ -181,18 +181,27 @@ function waitText({ band, fairnessId, behind, waitedMs, saturation, ceiling }: R
   return `${where}, until the saturation of ${points(saturation, digits)} was below the ceiling of ${points(ceiling, digits)}.`;
 }
 
-function explainedCache({ predicted, events, reported, prompt }: RecordedCache): ExplainedCache {
-  return { predicted: known(predicted), events: known(events), reported: known(reported), prompt: known(prompt) };
+function explainedCache({ predicted, events, unconfirmed = 0, reported, prompt }: RecordedCache): ExplainedCache {
+  return {
+    predicted: known(predicted),
+    events: known(events),
+    unconfirmed: Number.isNaN(events) ? null : unconfirmed,
+    reported: known(reported),
+    prompt: known(prompt),
+  };
 }
 
 /** @returns undefined where nothing is known, or nothing was expected so far */
-function cacheText({ predicted, events, reported, prompt }: RecordedCache): string | undefined {
+function cacheText({ predicted, events, unconfirmed = 0, reported, prompt }: RecordedCache): string | undefined {
   if (Number.isNaN(reported) && !(predicted > 0) && !(events > 0)) return undefined;
   // Expected blocks may be longer than the prompt: the last one counts whole.
-  const inPrompt = (tokens: number): string => grouped(Number.isNaN(prompt) ? tokens : Math.min(tokens, prompt));
+  const inPrompt = (tokens: number): number => (Number.isNaN(prompt) ? tokens : Math.min(tokens, prompt));
+  const confirmed = inPrompt(events - unconfirmed);
+  const notYet = inPrompt(events) - confirmed;
   const sources = [
-    ...(Number.isNaN(predicted) ? [] : [`${inPrompt(predicted)} predicted from earlier requests`]),
-    ...(Number.isNaN(events) ? [] : [`${inPrompt(events)} from KV-cache events`]),
+    ...(Number.isNaN(predicted) ? [] : [`${grouped(inPrompt(predicted))} predicted from earlier requests`]),
+    ...(Number.isNaN(events) ? [] : [`${grouped(confirmed)} from KV-cache events`]),
+    ...(notYet > 0 ? [`${grouped(notYet)} more that no event confirms yet`] : []),
     ...(Number.isNaN(reported) ? [] : [`${grouped(reported)} of ${grouped(prompt)} reported in the answer`]),
   ];
   return `Prompt tokens in the cache of the endpoint: ${listed(sources)}.`;

@@ -11,6 +11,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   UNCACHED_TOKENS,
 } from "../../base/plugin/keys.ts";
 import type { PluginDefinition, PluginKind, PluginKinds } from "../../base/plugin/kinds.ts";
@@ -271,6 +272,7 @@ class Building {
       uncachedTokens: placeOf(UNCACHED_TOKENS),
       predicted: this.#cachedAt(PREFIX_MATCHED_BLOCKS, false),
       events: this.#cachedAt(PREFIX_CACHED_BLOCKS, true),
+      unconfirmed: this.#cachedAt(PREFIX_UNCONFIRMED_BLOCKS, true).blocks,
     };
     const writerOf = (key: ColumnKey) => writerFor(key, reader, this.#producers);
     return { figures, prefix: writerOf(PREFIX_MATCHED_BLOCKS), tokens: writerOf(UNCACHED_TOKENS) };

@@ -71,9 +71,15 @@ export class ResponsePhase {
     if (served !== undefined) exchange.servedBy(served);
     const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
     const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
-    const { set, remove, literalAppendAction } = responseMutation(headers, added, lengthChanges, this.#options);
+    const { set, echoed, remove, literalAppendAction } = responseMutation(
+      headers,
+      added,
+      lengthChanges,
+      this.#options,
+      request,
+    );
     const dynamicMetadata = request.endOfStream ? exchange.responseMetadata : undefined;
-    this.#replies.headers("response", { set, remove, literalAppendAction, dynamicMetadata });
+    this.#replies.headers("response", { set, echoed, remove, literalAppendAction, dynamicMetadata });
     this.#answered = true;
     if (request.endOfStream) this.#ended = true;
   }

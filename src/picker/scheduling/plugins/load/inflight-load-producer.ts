@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { NO_LOAD } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, promptTokens } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
 import {
@@ -64,14 +65,17 @@ export const inflightLoadProducer = defineProducer({
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;
+      const holder = matched === undefined ? NONE : onlyBest(matched, count);
       for (let i = 0; i < count; i++) {
         const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
-          requests[i]! += unseen.requests;
-          tokens[i]! += unseen.tokens + peers.lean;
+          // Where a prompt belongs, replicas do not share it out.
+          const lean = i === holder ? NO_LOAD : peers.lean;
+          requests[i]! += unseen.requests + lean.requests;
+          tokens[i]! += unseen.tokens + lean.tokens;
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;
@@ -85,6 +89,21 @@ export const inflightLoadProducer = defineProducer({
     },
   }),
 });
+
+const NONE = -1;
+
+/** Returns the candidate that alone has the most blocks of the prompt; `NONE` where several have as many. */
+function onlyBest(matched: Float64Array, count: number): number {
+  let best = NONE;
+  let most = 0;
+  for (let i = 0; i < count; i++) {
+    const blocks = matched[i]!;
+    if (blocks < most) continue;
+    best = blocks > most ? i : NONE;
+    most = blocks;
+  }
+  return best;
+}
 
 /** Returns the estimate, or the request's own limit if that is lower. */
 function estimatedOutput({ maxTokens }: InferenceRequest, estimate: number): number {

@@ -5,6 +5,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   TOKENIZED_PROMPT,
 } from "../../../../base/plugin/keys.ts";
 import { zeroMqSockets } from "../../../kv-events/zeromq-sockets.ts";
@@ -19,7 +20,13 @@ export const precisePrefixCacheProducer = defineProducer({
   describe:
     "Reads the KV-cache events of the engines, and publishes how much of a prompt each endpoint holds. Needs real tokens from a token-producer with a tokenizer.",
   parameters: z.strictObject(preciseParameters),
-  produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS],
+  produces: [
+    PREFIX_MATCHED_BLOCKS,
+    PREFIX_TOTAL_BLOCKS,
+    PREFIX_BLOCK_TOKENS,
+    PREFIX_CACHED_BLOCKS,
+    PREFIX_UNCONFIRMED_BLOCKS,
+  ],
   requires: [TOKENIZED_PROMPT],
   notes: preciseNotes,
   create: (parameters, context) => new PrecisePrefixCache(parameters, context, zeroMqSockets(context.clock)),

@@ -59,7 +59,7 @@ describe("what the gateway says to a request that it refuses", () => {
     const answer = await ask(`${empty.url}${CHAT}`, { headers: JSON_HEADERS, body: chat("hello") });
     expect([answer.status, answer.headers["x-gateway-error"]]).toEqual([503, "no-endpoint"]);
     expect(answer.headers["x-request-id"]).toMatch(UUID);
-    await poll("the warning", () => empty.process.stderr.includes("no endpoints are listed"));
+    await poll("the warning", () => empty.process.stderr.includes("the file lists no endpoints"));
   });
 
   /** The whole answer to bytes on a connection of their own. */

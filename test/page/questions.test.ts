@@ -160,7 +160,7 @@ describe("the questions of docs/operate/page.md", () => {
     await user.view("Queues");
     const band = user.rows("Bands").first();
     await poll("the band that is held back", async () =>
-      /^0held back[1-9].*saturation .* is not below the ceiling/.test((await band.textContent()) ?? ""),
+      /^0held back[1-9].*saturation .* has reached the ceiling/.test((await band.textContent()) ?? ""),
     );
     expect(user.clicks).toBeLessThanOrEqual(MOST_CLICKS);
     await user.page.screenshot({ path: join(SCREENSHOTS, "bands.png"), fullPage: true });

@@ -83,9 +83,7 @@ describe("ManifestFolder", () => {
     await write("b.yaml", model("m", "code", "elsewhere"));
     expect(names(await manifests.read())).toEqual(["default/m", "elsewhere/m"]);
     await write("a.yaml", `${model("m")}---\n${model("m")}`);
-    expect(await failure(manifests.read())).toBe(
-      `RESOURCE_TWICE: ${a}: InferenceModel default/m is in it twice; keep one`,
-    );
+    expect(await failure(manifests.read())).toBe(`RESOURCE_TWICE: ${a} holds InferenceModel default/m twice; keep one`);
   });
 
   it("takes pools of both groups for different objects", async () => {
@@ -129,7 +127,7 @@ describe("ManifestFolder", () => {
       `RESOURCES_FOLDER: ${join(folder, "none")} does not exist`,
     );
     expect(await failure(new ManifestFolder(file).read())).toBe(
-      `RESOURCES_FOLDER: ${file} is a file; name the folder that the manifests are in`,
+      `RESOURCES_FOLDER: ${file} is a file; give the folder of the manifests`,
     );
   });
 

@@ -183,7 +183,7 @@ export class GatewayBatches implements LocalService {
       const batch = await this.#batches.any(id);
       caller =
         batch === undefined
-          ? new Rejection("key_invalid", "the batch of this request is gone")
+          ? new Rejection("key_invalid", "the batch of this request no longer exists")
           : this.#caller(batch.caller);
       this.#callers.set(id, caller);
     }

@@ -4,7 +4,7 @@ import type { PluginReference } from "../../../../base/plugin/kinds.ts";
 
 const seconds = z.number().positive({ error: "must be greater than 0" });
 
-/** A request header, in lower case as sluice keeps it. */
+/** A request header, in lower case as Sluice keeps it. */
 export const headerName = z
   .string()
   .trim()

@@ -95,7 +95,7 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
   if (rows.length === 0) return lines;
   return [
     ...[...lines, "", "Time from arrival to last token: simulated, and recorded if the log has it"],
-    ...columns([["policy", "p50", "p90", "p99", "requests a server"], ...rows, ["as recorded", ...recorded, spread]]),
+    ...columns([["policy", "p50", "p90", "p99", "requests per server"], ...rows, ["as recorded", ...recorded, spread]]),
     "",
     ...wrapped(
       "The servers are a model: compare the policies with each other. If the row `as recorded` is far from all policies, try another --engine or number of --servers.",

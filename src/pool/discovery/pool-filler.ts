@@ -46,7 +46,7 @@ export class PoolFiller {
     const isNews = added + removed + refused > 0 || !this.#told;
     this.#told = true;
     const { size: endpoints, maxEndpoints } = this.#pool;
-    if (isNews) this.#log.info({ source: this.#source, endpoints, added, removed }, "discovery gave these endpoints");
+    if (isNews) this.#log.info({ source: this.#source, endpoints, added, removed }, "discovery updated the endpoints");
     if (refused > 0)
       this.#log.warn(
         { source: this.#source, refused, maxEndpoints },

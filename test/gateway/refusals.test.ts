@@ -24,8 +24,8 @@ describe("what the gateway says to a request that it refuses", () => {
   const CHAT = "/v1/chat/completions";
 
   it.each([
-    ["a list", "[]", "the request body must be a JSON object, and is an array"],
-    ["a text", '"hello"', "the request body must be a JSON object, and is a string"],
+    ["a list", "[]", "the request body must be a JSON object, but is an array"],
+    ["a text", '"hello"', "the request body must be a JSON object, but is a string"],
     ["half an object", '{"model": "sim"', "the request body is empty or ends too early; send a complete JSON object"],
     [
       "an object that is none",

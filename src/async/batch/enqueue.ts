@@ -108,7 +108,7 @@ async function enqueueLines(input: string | undefined, defaults: RequestDefaults
     if (!(error instanceof SluiceError)) throw error;
     const count = submitted === 1 ? "the first request was" : `the first ${submitted} requests were`;
     const before = submitted === 0 ? "no request was submitted" : `${count} submitted`;
-    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and sluice does not know whether the next ones were" : "";
+    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and Sluice does not know whether the next ones were" : "";
     throw new SluiceError(error.code, `${nameOf(input)}: ${error.message}; ${before}${unsure}`);
   }
 }

@@ -141,7 +141,9 @@ describe("sluice validate of a gateway.yaml", () => {
     expect(err).toContain(`${join(folder, "l.yaml")}:1:`);
     expect(err).toContain(join(folder, "p.crt"));
     const limits = write("limits.yaml", "limits: { redis: 'redis://r', ca: l.crt }\n");
-    expect((await validate(limits)).err).toContain("limits.ca (--limits-ca) needs a URL that begins with rediss://");
+    expect((await validate(limits)).err).toContain(
+      "limits.ca (--limits-ca) is for TLS only: the Redis URL must begin with rediss://",
+    );
   });
 
   it.each([

@@ -116,7 +116,7 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
     await following.endpointsAre("young-rank-0=10.0.0.9:8000");
     const told = following.warnings.filter((text) => text.includes("10.0.0.9:8000"));
     expect(told).toEqual([
-      `the pods ${namespace}/young and ${namespace}/old have the same address 10.0.0.9:8000; sluice uses ${namespace}/young, which started later`,
+      `the pods ${namespace}/young and ${namespace}/old have the same address 10.0.0.9:8000; Sluice uses ${namespace}/young, which started later`,
     ]);
     // The same from a list.
     await (await follower().start()).endpointsAre("young-rank-0=10.0.0.9:8000");

@@ -67,7 +67,7 @@ export class ClusterState {
       clock,
       onShared: (address, owner, other) => {
         const [one, two] = [owner, other].map((pod) => `${pod.namespace}/${pod.name}`);
-        const text = `the pods ${one} and ${two} have the same address ${address}; sluice uses ${one}, which started later`;
+        const text = `the pods ${one} and ${two} have the same address ${address}; Sluice uses ${one}, which started later`;
         shared.log("warn", address, {}, text);
       },
     });

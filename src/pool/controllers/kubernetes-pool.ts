@@ -70,7 +70,7 @@ export class KubernetesPool implements PoolSource {
         "KUBERNETES_ACCESS",
         "sluice finds no Kubernetes: run sluice in a pod, or name a kubeconfig file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
       );
-    log.info({ server: access.server, namespace: settings.namespace }, "sluice takes its endpoints from Kubernetes");
+    log.info({ server: access.server, namespace: settings.namespace }, "Sluice takes its endpoints from Kubernetes");
     const api = new HttpApiClient({ ...access, clock, log });
     return new KubernetesPool(api, parts, clusterMark(access.credentials.ca));
   }

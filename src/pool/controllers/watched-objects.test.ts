@@ -320,7 +320,7 @@ describe("a kind that may be read no longer", () => {
     expect(objectives().state.kept).toBe(true);
     following.clock.advance(20_000);
     expect(held()).toEqual([priority, undefined]);
-    const kept = "sluice uses their last known state";
+    const kept = "Sluice uses their last known state";
     expect(following.warnings.filter((text) => text.includes(kept)).map((text) => text.split(" ", 1)[0])).toContain(
       `inferenceobjectives.${GROUP.llmd}`,
     );
@@ -347,7 +347,7 @@ describe("more objects than are kept", () => {
       following.state.kinds().find(({ name }) => name === `inferenceobjectives.${GROUP.llmd}`)!.state.objects;
     for (let at = 0; at < 20; at++) await objects.objective(`more-${at}`, at);
     await following.until("all of them", () => known() === 21, 0);
-    expect(following.errors).toEqual(["sluice keeps the previous API objects: more than 2 API objects"]);
+    expect(following.errors).toEqual(["Sluice keeps the previous API objects: more than 2 API objects"]);
     expect(following.store.objective("gold")).toBe(7);
   });
 });
@@ -372,7 +372,7 @@ describe("more objects than there is room for", () => {
     await objects.rewrite("r", "x", "y");
     await following.until("the refusal", () => following.errors.length === 2, 0);
     expect(following.errors[1]).toBe(
-      "sluice keeps the previous API objects: there are more than 2 API objects, the limit",
+      "Sluice keeps the previous API objects: there are more than 2 API objects, the limit",
     );
     await objects.delete("inferenceobjectives", "b", GROUP.llmd);
     await following.until("the rewrite", () => following.store.rewrite("x"), 1000);

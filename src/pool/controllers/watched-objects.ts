@@ -191,7 +191,7 @@ export class WatchedObjects {
       change();
     } catch (error) {
       this.#behind = true;
-      const text = `sluice keeps the previous API objects: ${messageOf(error)}`;
+      const text = `Sluice keeps the previous API objects: ${messageOf(error)}`;
       this.#log.log("error", text, { kind: this.#options.kind }, text);
     }
   }
@@ -211,7 +211,7 @@ function keyOf({ namespace, name }: ObjectKey): string {
 const MAX_TOLD = 1000;
 /** Characters of the problems by which those of one object are told apart. */
 const LONGEST_KEY = 500;
-const KEPT = "sluice uses the last readable version of this InferencePool";
+const KEPT = "Sluice uses the last readable version of this InferencePool";
 
 /**
  * Reads the objects of one type as the API server lists and watches them: items of a list do not state their kind. A problem of

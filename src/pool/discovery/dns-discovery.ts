@@ -121,7 +121,7 @@ export class DnsDiscovery implements RunningDiscovery {
     else
       log.warn(
         { name, endpoints, problem },
-        "DNS has no complete answer for the name; sluice keeps its last endpoints",
+        "DNS has no complete answer for the name; Sluice keeps its last endpoints",
       );
   }
 

@@ -122,7 +122,7 @@ describe("core-metrics-extractor", () => {
   it("tells of engines of which less is read than it seems", () => {
     expect(notes(own)).toEqual([]);
     expect(notes({ name: "e" })).toEqual([
-      "engine e names no metric, so sluice does not know the load of its endpoints",
+      "engine e names no metric, so Sluice does not know the load of its endpoints",
     ]);
     expect(notes({ ...own, cacheNumBlocksLabelName: "n" })).toEqual([
       "engine own: cacheBlockSizeLabelName and cacheNumBlocksLabelName have no effect without cacheInfoSpec",

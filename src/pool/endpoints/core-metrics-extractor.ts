@@ -170,6 +170,6 @@ function notesOf(engine: EngineConfig): readonly string[] {
     );
   const specifications = Object.entries(engine).filter(([key]) => key.endsWith("Spec"));
   if (specifications.every(([, text]) => text === "") && (engine.customMetrics ?? []).length === 0)
-    notes.push(`engine ${name} names no metric, so sluice does not know the load of its endpoints`);
+    notes.push(`engine ${name} names no metric, so Sluice does not know the load of its endpoints`);
   return notes;
 }

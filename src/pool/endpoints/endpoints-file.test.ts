@@ -128,7 +128,7 @@ endpoints:
     ]);
   });
 
-  it("warns of an id that is listed again, with both lines; sluice uses the last entry", () => {
+  it("warns of an id that is listed again, with both lines; Sluice uses the last entry", () => {
     const { endpoints, problems, warnings } = parse(`endpoints:
   - {name: b, address: 10.0.0.9, port: 80}
   - {name: a, address: 10.0.0.1, port: 80}
@@ -140,8 +140,8 @@ endpoints:
     expect(problems).toEqual([]);
     // The entry at line 3 is overridden: its address is nobody's.
     expect(warnings).toEqual([
-      "endpoints.yaml:3:5: endpoint default/a is listed again at line 4; sluice uses the last entry",
-      "endpoints.yaml:4:5: endpoint default/a is listed again at line 6; sluice uses the last entry",
+      "endpoints.yaml:3:5: endpoint default/a is listed again at line 4; Sluice uses the last entry",
+      "endpoints.yaml:4:5: endpoint default/a is listed again at line 6; Sluice uses the last entry",
     ]);
   });
 

@@ -97,7 +97,7 @@ function repetitions(document: Document, endpoints: readonly EndpointSpec[], ind
     const before = last.get(id);
     last.set(id, at);
     if (before === undefined) continue;
-    const again = `endpoint ${id} is listed again at line ${place(at).line}; sluice uses the last entry`;
+    const again = `endpoint ${id} is listed again at line ${place(at).line}; Sluice uses the last entry`;
     warnings.push(`${formatPosition(place(before))}: ${again}`);
   }
   const servers = new Map<string, number>();

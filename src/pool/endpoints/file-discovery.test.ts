@@ -106,7 +106,7 @@ describe("FileDiscovery on repeated entries", () => {
     expect(names()).toBe("a b");
     expect(registry.get("default/a")?.port).toBe(81);
     expect(warnings).toEqual([
-      `endpoints file: ${path}:2:3: endpoint default/a is listed again at line 4; sluice uses the last entry`,
+      `endpoints file: ${path}:2:3: endpoint default/a is listed again at line 4; Sluice uses the last entry`,
     ]);
     await writeFile(path, `${file("a")}- {name: c, address: 10.0.0.97, port: 80}\n`);
     await poll("reload", () => names() === "a c");
@@ -172,7 +172,7 @@ describe("FileDiscovery while it watches (R-55)", () => {
     for (const [at, breakIt] of broken.entries()) {
       await breakIt();
       await poll("warning", () => warnings.length > at);
-      expect(warnings.at(-1)).toMatch(/sluice keeps the previous endpoints: .*endpoints\.yaml/);
+      expect(warnings.at(-1)).toMatch(/Sluice keeps the previous endpoints: .*endpoints\.yaml/);
       expect(names()).toBe("a");
     }
     await writeFile(path, file("b"));

@@ -83,7 +83,7 @@ export class FileDiscovery {
       // An id whose entry became invalid is not in the list of valid ones, so its endpoint is removed.
       this.#tell(registry.apply(endpoints), warnings);
     } catch (error) {
-      log.warn(`endpoints file: sluice keeps the previous endpoints: ${messageOf(error)}`);
+      log.warn(`endpoints file: Sluice keeps the previous endpoints: ${messageOf(error)}`);
     }
   }
 

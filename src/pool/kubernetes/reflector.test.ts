@@ -446,7 +446,7 @@ describe("Reflector", () => {
       expect(reflector.state.absent).toBe(false);
       await clock.advanceAsync(60_000);
       expect(reflector.state).toMatchObject({ absent: true, kept: status === 403 });
-      expect(at("warn").some((text) => text.includes("sluice uses their last known state"))).toBe(status === 403);
+      expect(at("warn").some((text) => text.includes("Sluice uses their last known state"))).toBe(status === 403);
       expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);
       expect(at("warn").filter((text) => text.includes("cannot be read; sluice"))).toHaveLength(1);
       api.failures.length = 0;

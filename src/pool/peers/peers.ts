@@ -9,7 +9,7 @@ import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { type ClusterMark, clusterMark, decodeLoad, encodeLoad, hashKeys } from "./codec.ts";
 import { LearntFacts } from "./learnt-facts.ts";
-import { type EndpointLoad, LEAST_INTERVAL, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
+import { type EndpointLoad, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
 import { PeerTable } from "./peer-table.ts";
 import { PlacedLog } from "./placed-log.ts";
 import { Publisher } from "./publisher.ts";
@@ -51,11 +51,6 @@ export const PEERS_STATES: Readonly<Record<PeersState, Readonly<Record<PeersEven
   away: { up: "catching-up", read: "away", lost: "away", close: "closed" },
   closed: { up: "closed", read: "closed", lost: "closed", close: "closed" },
 };
-
-/** The longest way of a message that counts, in milliseconds: a store that is slower is of no use for what happens now. */
-const LONGEST_WAY = 1000;
-/** The part of the mean that each measured way has. */
-const NEW_PART = 1 / 8;
 
 /** The least milliseconds between two warnings about one kind of refused messages. */
 const WARNING_INTERVAL = 60_000;
@@ -177,7 +172,7 @@ export class Peers implements PeerReceiver {
     const now = this.#parts.clock.now();
     if (read.id === this.self.id) {
       if (ageMs === 0 && read.epoch === this.self.epoch && read.sequence === this.#sequence)
-        this.#came(now - this.#sentAt);
+        this.table.pace.came(now - this.#sentAt);
       return "own";
     }
     this.#expire();
@@ -187,13 +182,6 @@ export class Peers implements PeerReceiver {
     this.#parts.onLoad?.();
     if (this.#expiry === undefined || ageMs > 0) this.#armExpiry();
     return undefined;
-  }
-
-  /** An own message is back: those of peers have come about as far. */
-  #came(ms: number): void {
-    const { pace } = this.table;
-    const lag = LEAST_INTERVAL + Math.min(LONGEST_WAY, ms);
-    pace.lagMs += (lag - pace.lagMs) * NEW_PART;
   }
 
   #move(event: PeersEvent): void {

@@ -39,7 +39,7 @@ describe("the fairness weight of an object", () => {
     expect(annotationWarnings("InferenceObjective", annotated(text))).toEqual([
       {
         path: ["metadata", "annotations", FAIRNESS_WEIGHT],
-        problem: `${JSON.stringify(text)} is not a weight, so sluice uses weight 1; write a number from 0.001 to 1000 with at most three decimals, such as "2"`,
+        problem: `${JSON.stringify(text)} is not a weight, so Sluice uses weight 1; write a number from 0.001 to 1000 with at most three decimals, such as "2"`,
       },
     ]);
   });
@@ -77,7 +77,7 @@ describe("the fairness weight of an object", () => {
     expect(broken).toBe(false);
     expect(problems).toEqual([
       expect.stringMatching(
-        /^InferenceObjective llm\/gold: metadata\.annotations.*fairness-weight.*: "much" is not a weight, so sluice uses weight 1; write/,
+        /^InferenceObjective llm\/gold: metadata\.annotations.*fairness-weight.*: "much" is not a weight, so Sluice uses weight 1; write/,
       ),
     ]);
   });

@@ -146,7 +146,7 @@ describe("ManifestFolder", () => {
     const content = await manifests.read();
     expect([names(content), content.problems]).toEqual([
       ["default/a"],
-      [`${join(folder, "b.yaml")} is larger than the 1048576 bytes accepted for such a file`],
+      [`${join(folder, "b.yaml")} is larger than 1048576 bytes, the limit for this kind of file`],
     ]);
     await truncate(join(folder, "b.yaml"), 15 * MAX_MANIFEST_BYTES);
     await manifests.read();

@@ -270,7 +270,7 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
       MODEL.replace("modelName: reviews", "modelName: 7"),
       /spec\.modelName: expected a string, got 7; put it in quotes$/,
     ],
-    [POOL.replace("{app: llama}", "{__proto__: llama}"), /^m\.yaml:4:19: the key `__proto__` cannot be used/],
+    [POOL.replace("{app: llama}", "{__proto__: llama}"), /^m\.yaml:4:19: the key `__proto__` is not allowed/],
     [POOL.replace("{app: llama}", "{app: }"), /spec\.selector\.app: expected a string, got nothing$/],
     [`${POOL}extra: 1\n`, "m.yaml:5:1: extra: unknown key `extra`"],
     [

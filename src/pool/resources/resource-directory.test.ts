@@ -161,7 +161,7 @@ describe("ResourceDirectory while it follows", () => {
     await write("models.yaml", `${model("v2")}--- [`);
     await poll("the warning", () => warnings.length > 0);
     expect(warnings[0]).toMatch(
-      /^resources: sluice keeps the last good version of a file: .*models\.yaml:5:5: [^\n]*$/,
+      /^resources: Sluice keeps the last good version of a file: .*models\.yaml:5:5: [^\n]*$/,
     );
     expect(target()).toBe("v1");
     await write(
@@ -192,7 +192,7 @@ describe("ResourceDirectory while it follows", () => {
       const now = target();
       await spoil();
       await poll("the warning", () => warnings.length > before);
-      expect(warnings.at(-1)).toMatch(/^resources: sluice keeps the previous objects: /);
+      expect(warnings.at(-1)).toMatch(/^resources: Sluice keeps the previous objects: /);
       expect(warnings.at(-1)).toMatch(message);
       expect([store.pool?.meta.name, target()]).toEqual(["pool", now]);
       await mend();
@@ -208,8 +208,8 @@ describe("ResourceDirectory while it follows", () => {
     await rm(join(path, "pool.yaml"));
     await Promise.all(Array.from({ length: 25 }, (_, i) => write(`z${i}.yaml`, "[")));
     await poll("the warnings", () => !store.synced && warnings.some((text) => /more files/.test(text)));
-    expect(warnings.filter((text) => text.includes("sluice keeps the last good version of a file"))).toHaveLength(20);
-    expect(warnings).toContain("resources: 5 more files: sluice keeps their last good versions");
+    expect(warnings.filter((text) => text.includes("Sluice keeps the last good version of a file"))).toHaveLength(20);
+    expect(warnings).toContain("resources: 5 more files: Sluice keeps their last good versions");
   });
 
   it("changes nothing after close", async () => {

@@ -72,13 +72,13 @@ export class ResourceDirectory {
     try {
       const content = await this.#folder.read();
       for (const problem of content.problems.slice(0, MAX_TOLD))
-        log.warn(`resources: sluice keeps the last good version of a file: ${oneLine(problem)}`);
+        log.warn(`resources: Sluice keeps the last good version of a file: ${oneLine(problem)}`);
       if (content.problems.length > MAX_TOLD)
-        log.warn(`resources: ${content.problems.length - MAX_TOLD} more files: sluice keeps their last good versions`);
+        log.warn(`resources: ${content.problems.length - MAX_TOLD} more files: Sluice keeps their last good versions`);
       store.replace(content.objects);
       this.#tell(content);
     } catch (error) {
-      log.warn(`resources: sluice keeps the previous objects: ${messageOf(error)}`);
+      log.warn(`resources: Sluice keeps the previous objects: ${messageOf(error)}`);
     }
   }
 

@@ -50,7 +50,7 @@ export class PoolFiller {
     if (refused > 0)
       this.#log.warn(
         { source: this.#source, refused, maxEndpoints },
-        "too many endpoints: sluice ignores the last ones",
+        "too many endpoints: Sluice ignores the last ones",
       );
   }
 }

@@ -143,13 +143,13 @@ describe("why a request went where it went, of a running gateway", () => {
     };
     const same = await replay("--config-file", CONFIG);
     expect(same.out).toContain(
-      `made again with ${CONFIG}:\nsame pick, and all totals agree bit by bit.\nNow: Request kept went to`,
+      `replayed with ${CONFIG}:\nsame pick, and all totals agree bit by bit.\nNow: Request kept went to`,
     );
     expect(same.code).toBe(0);
     // The built-in configuration weighs more, and has data of its own.
     const other = await replay();
-    expect(other.out).toMatch(/made again with built-in configuration:\n {2}the /);
-    expect(other.out).toMatch(/The configurations differ: [0-9a-f]{12} then, [0-9a-f]{12} now/);
+    expect(other.out).toMatch(/replayed with built-in configuration:\n {2}the /);
+    expect(other.out).toMatch(/The configurations differ: recorded [0-9a-f]{12}, now [0-9a-f]{12}/);
     expect(other.code).toBe(1);
     const { code: without, err } = await explain("silent", "--full");
     expect([without, err]).toEqual([

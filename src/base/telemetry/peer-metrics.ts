@@ -71,7 +71,7 @@ export const PEER_METRICS = {
   peersRefusedTotal: {
     type: "counter",
     name: "sluice_peers_refused_total",
-    help: "Ignored messages, by reason. damaged = not the bytes of a replica. cluster = another pool or another secret. version = another release. excess = the others place more blocks than a replica takes in.",
+    help: "Ignored messages, by reason: damaged = not from a replica; cluster = another pool or secret; version = another release; excess = more new blocks than a replica takes in.",
     labels: ["reason"],
   },
 } as const satisfies MetricTable;

@@ -48,7 +48,7 @@ export const WIRE_METRICS = {
   extprocRefusedTotal: {
     type: "counter",
     name: "sluice_extproc_refused_total",
-    help: "Refusals of the ext_proc port, by kind. connections: too many connections; streams: too many streams on one connection; total_streams: too many streams; certificate: none, or not accepted; flood: too many frames without data.",
+    help: "Refusals of the ext_proc port, by kind: connections, streams (of one connection), total_streams = too many; certificate = none or not accepted; flood = too many frames without data.",
     labels: ["kind"],
   },
   extprocNoticesTotal: {

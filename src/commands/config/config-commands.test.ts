@@ -129,7 +129,7 @@ export const [one, two] = [failing("one"), failing("two")];
     expect(lenient.code).toBe(0);
     expect(await run(validateCommand, ["--strict", OLD])).toEqual({
       out: "",
-      err: `error: ${warning}${OLD} is refused: --strict takes no warnings\n`,
+      err: `error: ${warning}${OLD} is refused: --strict treats warnings as errors\n`,
       code: 1,
     });
   });

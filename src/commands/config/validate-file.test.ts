@@ -85,7 +85,9 @@ describe("sluice validate of an endpoints file", () => {
 describe("sluice validate of a file that does not say what it is", () => {
   it("says how to name its kind", async () => {
     const { err } = await validate(write("unknown.yaml", "listener: []\n"));
-    expect(err).toContain("no key says what this file is: give --kind gateway, dispatch or endpoints");
+    expect(err).toContain(
+      "no key shows the kind of this file: if it is not an EndpointPickerConfig, give --kind gateway, dispatch or endpoints",
+    );
     const { err: known } = await validate(write("known.yaml", "apiVersion: x\n"));
     expect(known).not.toContain("--kind");
   });

@@ -60,7 +60,7 @@ describe("gates and metric sources of the user", () => {
     const { folder, said } = loaded("export const factor = 2;");
     expect(said).toEqual({
       code: "PLUGIN_LOAD",
-      message: `plugin ${folder}/last.ts exports no result of defineGate or defineMetricSource`,
+      message: `plugin ${folder}/last.ts must export a result of defineGate or defineMetricSource`,
     });
   });
 });

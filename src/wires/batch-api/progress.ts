@@ -37,7 +37,7 @@ function reasonOf(gate: GateState | undefined): string {
     case undefined:
       return "the server is starting";
     case "none":
-      return "a line starts when a worker is free";
+      return "Sluice sends a line when a worker is free";
     case "open":
       return `${shareOf(gate.budget)} of the model servers is free, more than the ${shareOf(gate.baseline)} kept free for other requests`;
     case "closed":

@@ -287,7 +287,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       note: (text) => core.watch.events.add("demo", "", text),
       async drain() {
         phase = "draining";
-        core.watch.events.add("drain-began", "", "the process has got its signal to end");
+        core.watch.events.add("drain-began", "", "the process received its signal to end");
         scaler?.drain();
         await batches?.drain();
         proxy.closeAfterAnswers();

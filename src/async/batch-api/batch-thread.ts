@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SluiceErrorCode } from "../../base/inference/error-codes/table.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { limitThreads } from "../../base/process/garbage.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
@@ -116,6 +117,7 @@ export class BatchThread {
         workerData: this.#data,
         // The flags of the process may not be allowed in a worker.
         execArgv: [],
+        resourceLimits: limitThreads(),
       });
       this.#worker = worker;
       worker.on("message", (report: ThreadReport) => {

@@ -43,7 +43,7 @@ describe("GateFactory", () => {
     ["redis", {}, "address: is missing (host:port)"],
     ["redis", { address: "redis.example" }, "address: expected host:port"],
     ["redis", { address: "r:6379", missing_budget: 2 }, "missing_budget: must be at most 1, got 2"],
-    ["redis", { url: "http://r:6379" }, "it must begin with redis:// or rediss://"],
+    ["redis", { url: "http://r:6379" }, "the URL must begin with redis:// or rediss://"],
     [
       "redis",
       { address: "r:6379", password_env: "NO_SUCH_VARIABLE" },

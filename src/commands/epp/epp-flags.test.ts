@@ -392,7 +392,7 @@ describe("parseEppFlags", () => {
   it.each([
     [
       ["--endpoint-selector", "app=x", "--endpoint-target-ports", "8000,8001,8000"],
-      "POD_NAME: --endpoint-selector takes the name of the Deployment out of the environment variable POD_NAME, which is not set; set it from metadata.name of the pod",
+      "POD_NAME: --endpoint-selector takes the name of the Deployment from the environment variable POD_NAME, which is not set; set it from metadata.name of the pod",
     ],
     [
       [],

@@ -108,7 +108,7 @@ describe("sluice explain", () => {
   it("says which decisions are kept and how to find ids when it finds none", async () => {
     const url = await start({ decisions: () => [] });
     expect(await failure("99", "--admin", url)).toMatch(
-      /^no decision 99\. The process has .* keeps at most the newest 4,096, .*\.\nGive the x-request-id .*explain --last/,
+      /^no decision 99\. The process has .* keeps at most the newest 4,096 decisions, .*\.\nGive the x-request-id .*explain --last/,
     );
     expect(await failure("0aa11bb2", "--admin", url)).toBe(
       "several request ids begin with 0aa11bb2; give more characters of one of them: 0aa11bb2-one, 0aa11bb2-two",

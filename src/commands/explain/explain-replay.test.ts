@@ -73,9 +73,9 @@ describe("a decision made again", () => {
     const other = CONFIG.replace("queue-scorer, weight: 2", "queue-scorer, weight: 0.5");
     const report = await replayFile(saved(record), { configText: other });
     expect(report.same).toBe(false);
-    expect(report.differences).toContain("the pick was default/pod-1, is default/pod-2");
+    expect(report.differences).toContain("the pick was default/pod-1, now it is default/pod-2");
     const text = replayText(report);
-    expect(text).toContain("\n  the pick was default/pod-1, is default/pod-2\n");
+    expect(text).toContain("\n  the pick was default/pod-1, now it is default/pod-2\n");
     expect(text).toMatch(/The configurations differ: recorded [0-9a-f]{12}, now [0-9a-f]{12}/);
     expect(text).toContain("Now: Request r went to default/pod-2");
   });

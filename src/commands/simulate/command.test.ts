@@ -193,11 +193,11 @@ describe("sluice simulate", () => {
     ],
     [
       ...(["a replay with two configurations", ["--replay", "x", "--config-file", "a", "b"]] as const),
-      "FLAG_CONFLICT: --replay tries one configuration: give --config-file one file",
+      "FLAG_CONFLICT: --replay tries one configuration: give one --config-file",
     ],
     [
       ...(["a replay at two rates", ["--replay", "x", "--rate", "1", "2"]] as const),
-      "FLAG_CONFLICT: --replay plays at one rate: give --rate one number, or omit --rate for the recorded rate",
+      "FLAG_CONFLICT: --replay plays at one rate: give one --rate, or omit --rate for the recorded rate",
     ],
     [
       ...(["an endless prompt", ["--replay", "x", "--prompt-tokens", "0"]] as const),
@@ -229,7 +229,7 @@ describe("sluice simulate --trace", () => {
     expect(text).toContain(
       "at most 40,960 tokens. 74 % of the prompt tokens are in blocks that an earlier request had.",
     );
-    expect(text).toContain("1 row not used: no JSON object (the first is line 6).");
+    expect(text).toContain("1 row not used: not a JSON object (the first is line 6).");
     expect(text).toContain("2 servers of qwen3-32b-2xh100; 4.001 s of arrivals at 1.25 requests/s;");
     expect(out).toMatch(/\nllm-d-optimized-baseline +\S+ m?s /);
     expect(out).not.toMatch(/NaN|undefined|PARTIAL/);

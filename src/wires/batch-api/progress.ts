@@ -39,9 +39,9 @@ function reasonOf(gate: GateState | undefined): string {
     case "none":
       return "Sluice sends a line when a worker is free";
     case "open":
-      return `${shareOf(gate.budget)} of the model servers is free, above the ${shareOf(gate.baseline)} that stays free for other requests`;
+      return `${shareOf(gate.budget)} of the model servers is free, more than the ${shareOf(gate.baseline)} kept free for other requests`;
     case "closed":
-      return `${shareOf(gate.budget)} of the model servers is free, and ${shareOf(gate.baseline)} stays free for other requests`;
+      return `${shareOf(gate.budget)} of the model servers is free, but ${shareOf(gate.baseline)} must stay free for other requests`;
     case "latched":
       return "the model servers were overloaded a moment ago";
     case "unknown":

@@ -316,7 +316,7 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
       else
         log.warn(
           { endpoint: id, problem },
-          "the endpoint does not list its models; its last list stays in force; without a list, the endpoint gets requests for every model",
+          "the endpoint does not list its models; the gateway uses its last list; without a list, the endpoint gets requests for every model",
         );
     },
   });

@@ -534,10 +534,10 @@ describe("the Redis server (A-41)", () => {
   });
 
   it.each([
-    ["localhost:6379", "it must begin with redis:// or rediss://"],
-    ["http://:hunter2@h", "it must begin with redis:// or rediss://"],
+    ["localhost:6379", "the URL must begin with redis:// or rediss://"],
+    ["http://:hunter2@h", "the URL must begin with redis:// or rediss://"],
     ["redis://u:hunter2@h/first", 'the database must be a number, not "first"'],
-    ["redis://:hunter2%zz@h", "user or password is not percent-encoded properly"],
+    ["redis://:hunter2%zz@h", "the user or the password is not correctly percent-encoded"],
     ["redis://h:port", "it is not a URL"],
   ])("%s is refused, without its password", async (text, problem) => {
     const message = await failure("redis-sortedset", withUrl(text));

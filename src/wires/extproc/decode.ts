@@ -219,3 +219,49 @@ function readProtocolConfig(reader: Reader): ProtocolConfig {
   reader.end = outer;
   return config;
 }
+
+const RESPONSE_BODY = 0x2a;
+
+/**
+ * The place of the body in a `ProcessingRequest` that is a chunk of a response and nothing else, as nearly all messages of a stream
+ * are: read without an object for it.
+ */
+export class PassingChunk {
+  /** The body: bytes [from, to). */
+  from = 0;
+  to = 0;
+  /** `end_of_stream`. */
+  end = false;
+  #at = 0;
+
+  /**
+   * @param bytes have the message at [start, behind)
+   * @returns false for any other message, and for every unusual encoding
+   */
+  read(bytes: Uint8Array, start: number, behind: number): boolean {
+    if (behind - start < 2 || bytes[start] !== RESPONSE_BODY) return false;
+    this.#at = start + 1;
+    if (this.#length(bytes, behind) !== behind - this.#at) return false;
+    this.from = this.#at;
+    this.to = this.#at;
+    if (bytes[this.#at] === LEN_1 && behind - this.#at >= 2) {
+      this.#at++;
+      const length = this.#length(bytes, behind);
+      if (length < 0 || length > behind - this.#at) return false;
+      this.from = this.#at;
+      this.to = this.#at + length;
+    }
+    const rest = behind - this.to;
+    this.end = rest === 2 && bytes[this.to] === VARINT_2 && bytes[this.to + 1] === 1;
+    return rest === 0 || this.end;
+  }
+
+  /** A varint of one or two bytes, behind which a byte follows or the message ends; -1 = another one. */
+  #length(bytes: Uint8Array, behind: number): number {
+    const first = bytes[this.#at++]!;
+    if (first < 0x80) return first;
+    if (this.#at >= behind) return -1;
+    const second = bytes[this.#at++]!;
+    return second < 0x80 ? (first & 0x7f) | (second << 7) : -1;
+  }
+}

@@ -178,7 +178,7 @@ export class RequestPhase {
 
   /** The one reply that can still change a buffered request. It names changed headers only (epp-protocol 3.9). */
   #replyToBody(routed: Routed): void {
-    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
+    // When the proxy's limit cut the body, the rest of it follows later: Sluice does not know its length.
     const whole = this.#endOfStream || this.#mode === BODY_MODE.buffered;
     this.#replies.body("request", this.#changes(routed, whole ? routed.bodyLength : 0, false), routed.body);
     this.#routed = true;

@@ -168,7 +168,7 @@ export class ResponsePhase {
       this.#replies.body("response", { dynamicMetadata });
       return;
     }
-    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
+    // When the proxy's limit cut the body, the rest of it follows later: Sluice does not know its length.
     const whole = endOfStream || this.#mode === BODY_MODE.buffered;
     const set = whole ? HeaderList.of([["content-length", String(chunk.length)]]) : undefined;
     const { literalAppendAction } = this.#options;

@@ -84,7 +84,7 @@ describe("inflight-load-producer", () => {
 
   it("counts the load of other replicas, unless it shall not", () => {
     const unseen = () => ({ requests: 0.5, tokens: 7 });
-    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: 100 };
+    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: { requests: 0, tokens: 100 } };
     const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
     const counted = (parameters: object): number[] => {
       const candidates = columnsOf(pool, OWN);
@@ -93,5 +93,23 @@ describe("inflight-load-producer", () => {
     };
     expect(counted({})).toEqual([5.5, 167]);
     expect(counted({ syncCrossReplicaState: false })).toEqual([3, 10]);
+  });
+
+  it("shares a prompt out among replicas, except at the one endpoint that has most of it", () => {
+    const lean = { requests: 1, tokens: 100 };
+    const peers = { key: "", requests: 0, tokens: 0, ageMs: () => 0, unseen: () => ({ requests: 0, tokens: 0 }), lean };
+    const counted = (matched: readonly number[]): number[] => {
+      const pool = matched.map((_, slot) => endpointOf(slot, { peers }));
+      const candidates = columnsOf(pool, [...OWN, [PREFIX_MATCHED_BLOCKS, matched]]);
+      instanceOf(inflightLoadProducer).produce(produceContextOf(candidates, requestOf("p")));
+      const requests = candidates.column(IN_FLIGHT_REQUESTS);
+      return [...candidates.column(IN_FLIGHT_TOKENS).slice(0, matched.length)].map(
+        (tokens, i) => tokens + requests[i]!,
+      );
+    };
+    expect(counted([0, 7, 2])).toEqual([101, 0, 101]);
+    expect(counted([0, 2, 7])).toEqual([101, 101, 0]);
+    expect(counted([7, 2, 7])).toEqual([101, 101, 101]);
+    expect(counted([0, 0, 0])).toEqual([101, 101, 101]);
   });
 });

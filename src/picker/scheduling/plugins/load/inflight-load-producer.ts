@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { NO_LOAD } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, promptTokens } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
 import {
@@ -15,21 +16,21 @@ const parameters = z.strictObject({
   addEstimatedOutputTokens: z
     .boolean()
     .default(false)
-    .describe("Add an estimate of the tokens the request will generate to those it has to compute."),
+    .describe("Add the estimated output tokens of a request to the prompt tokens that it must compute."),
   outputRatio: z.number().min(0).default(1.5).describe("Estimated output tokens per input token."),
   maxEstimatedOutputTokens: z
     .number()
     .min(0)
     .optional()
-    .describe("The most output tokens estimated; the request's own limit holds as well."),
+    .describe("The highest estimate of output tokens. The limit in the request also applies."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one, if any."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer, if any."),
   syncCrossReplicaState: z
     .boolean()
     .default(true)
-    .describe("Count what other replicas of this picker have in flight, where they share it."),
+    .describe("Also count the load in flight of other replicas of this picker, if they share it."),
 });
 
 /**
@@ -40,7 +41,7 @@ const parameters = z.strictObject({
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
   describe:
-    "Publishes the requests and tokens in flight from the replicas of this picker at each endpoint, and the tokens that the request would add.",
+    "Publishes the requests and tokens that the replicas of this picker have in flight at each endpoint, and the tokens that this request would add.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
@@ -64,14 +65,17 @@ export const inflightLoadProducer = defineProducer({
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;
+      const holder = matched === undefined ? NONE : onlyBest(matched, count);
       for (let i = 0; i < count; i++) {
         const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
-          requests[i]! += unseen.requests;
-          tokens[i]! += unseen.tokens + peers.lean;
+          // Where a prompt belongs, replicas do not share it out.
+          const lean = i === holder ? NO_LOAD : peers.lean;
+          requests[i]! += unseen.requests + lean.requests;
+          tokens[i]! += unseen.tokens + lean.tokens;
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;
@@ -85,6 +89,21 @@ export const inflightLoadProducer = defineProducer({
     },
   }),
 });
+
+const NONE = -1;
+
+/** Returns the candidate that alone has the most blocks of the prompt; `NONE` where several have as many. */
+function onlyBest(matched: Float64Array, count: number): number {
+  let best = NONE;
+  let most = 0;
+  for (let i = 0; i < count; i++) {
+    const blocks = matched[i]!;
+    if (blocks < most) continue;
+    best = blocks > most ? i : NONE;
+    most = blocks;
+  }
+  return best;
+}
 
 /** Returns the estimate, or the request's own limit if that is lower. */
 function estimatedOutput({ maxTokens }: InferenceRequest, estimate: number): number {

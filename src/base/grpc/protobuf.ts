@@ -241,6 +241,18 @@ export class Writer {
     this.#slab.set(value, this.#start);
   }
 
+  /** The memory of the messages. Replaced when it is full: `claim` first. */
+  get memory(): Uint8Array {
+    return this.#slab;
+  }
+
+  /** Makes room for bytes that the caller writes. @returns the place of the first of them in `memory` */
+  claim(count: number): number {
+    this.#reserve(count);
+    this.#start -= count;
+    return this.#start;
+  }
+
   /** Writes `value[from, to)`. */
   range(value: Uint8Array, from: number, to: number): void {
     const length = to - from;

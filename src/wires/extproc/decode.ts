@@ -219,3 +219,66 @@ function readProtocolConfig(reader: Reader): ProtocolConfig {
   reader.end = outer;
   return config;
 }
+
+const RESPONSE_BODY = 0x2a;
+const METADATA_CONTEXT = 0x42;
+const ATTRIBUTES = 0x4a;
+
+/**
+ * The place of the body in a `ProcessingRequest` that is a chunk of a response, with or without metadata and attributes behind it,
+ * as nearly all messages of a stream are: read without an object for it. Nobody asks for the metadata of a chunk.
+ */
+export class PassingChunk {
+  /** The body: bytes [from, to). */
+  from = 0;
+  to = 0;
+  /** `end_of_stream`. */
+  end = false;
+  #at = 0;
+
+  /**
+   * @param bytes have the message at [start, behind)
+   * @returns false for any other message, and for every unusual encoding
+   */
+  read(bytes: Uint8Array, start: number, behind: number): boolean {
+    if (behind - start < 2 || bytes[start] !== RESPONSE_BODY) return false;
+    this.#at = start + 1;
+    const length = this.#length(bytes, behind);
+    const end = this.#at + length;
+    if (length < 0 || end > behind) return false;
+    this.from = this.#at;
+    this.to = this.#at;
+    if (end - this.#at >= 2 && bytes[this.#at] === LEN_1) {
+      this.#at++;
+      const size = this.#length(bytes, end);
+      if (size < 0 || size > end - this.#at) return false;
+      this.from = this.#at;
+      this.to = this.#at + size;
+    }
+    const rest = end - this.to;
+    this.end = rest === 2 && bytes[this.to] === VARINT_2 && bytes[this.to + 1] === 1;
+    return (rest === 0 || this.end) && this.#isContext(bytes, end, behind);
+  }
+
+  /** Whether [from, behind) has whole fields with metadata or attributes, and nothing else. */
+  #isContext(bytes: Uint8Array, from: number, behind: number): boolean {
+    this.#at = from;
+    while (this.#at < behind) {
+      const tag = bytes[this.#at++]!;
+      if ((tag !== METADATA_CONTEXT && tag !== ATTRIBUTES) || this.#at === behind) return false;
+      const length = this.#length(bytes, behind);
+      if (length < 0 || length > behind - this.#at) return false;
+      this.#at += length;
+    }
+    return true;
+  }
+
+  /** A varint of one or two bytes, of which the first is there; -1 = another one. */
+  #length(bytes: Uint8Array, behind: number): number {
+    const first = bytes[this.#at++]!;
+    if (first < 0x80) return first;
+    if (this.#at >= behind) return -1;
+    const second = bytes[this.#at++]!;
+    return second < 0x80 ? (first & 0x7f) | (second << 7) : -1;
+  }
+}

@@ -60,6 +60,29 @@ export class ResponsePhase {
     return this.#mode === BODY_MODE.none;
   }
 
+  /** Chunks go on as they come, and nobody keeps one: their bytes may be gone after `pass`. */
+  get passes(): boolean {
+    const exchange = this.#exchange;
+    return (
+      this.#mode === BODY_MODE.fullDuplexStreamed &&
+      this.#headersSeen &&
+      !this.#ended &&
+      exchange.streaming &&
+      !exchange.holdsResponse &&
+      !exchange.rewritesResponse
+    );
+  }
+
+  /** A chunk, or the end, of a body that `passes`. */
+  pass(body: Uint8Array, end: boolean): void {
+    const chunk = this.#exchange.responseBody(body, end);
+    const metadata = end ? this.#exchange.responseMetadata : undefined;
+    if (metadata !== undefined) this.#replies.chunks("response", [chunk], end, metadata);
+    else if (chunk.length > 0 || end) this.#replies.chunk("response", chunk, end);
+    this.#ended = end;
+    this.#answered = true;
+  }
+
   onHeaders(request: ProcessingRequest): void {
     if (this.#headersSeen) return;
     this.#headersSeen = true;

@@ -55,7 +55,7 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
       <Panel title="Queues of messages" note={queues.brokerProblem === null ? undefined : "the last known counts"}>
         {queues.brokerProblem !== null && (
           <p class="inside bad" role="alert">
-            Messages cannot be claimed, or results cannot be written: {queues.brokerProblem}
+            Sluice cannot claim messages, or cannot write results: {queues.brokerProblem}
           </p>
         )}
         <Table
@@ -102,7 +102,7 @@ export function Capacities({ queues, store }: { queues: DispatchFeed; store: Sto
             empty=""
           />
         ) : (
-          <Empty what="No gate reads a budget">Whatever waits goes as soon as a worker is free.</Empty>
+          <Empty what="No gate reads a budget">Each waiting message starts as soon as a worker is free.</Empty>
         )}
       </Panel>
       <div class="grid">

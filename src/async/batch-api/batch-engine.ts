@@ -94,7 +94,7 @@ export class BatchEngine {
       .catch((error) =>
         this.#options.log.warn(
           { error: messageOf(error) },
-          "the batches wait for the end of the lease of this process",
+          "the lease of the batches cannot be released; the batches wait until the lease ends",
         ),
       );
   }
@@ -181,17 +181,19 @@ export class BatchEngine {
       } catch (error) {
         if (lost.aborted || error instanceof LeaseLost) {
           this.#lost++;
-          log.warn({ batch: id }, "another process works on a batch now, so this one stops");
+          log.warn({ batch: id }, "another process took the batch over, so this process stops its work");
           await task
             .leave()
-            .catch((cause) => log.warn({ batch: id, error: messageOf(cause) }, "files of a batch stay here"));
+            .catch((cause) =>
+              log.warn({ batch: id, error: messageOf(cause) }, "local files of a batch cannot be removed"),
+            );
           break;
         }
         if (signal.aborted) break;
         const problem = messageOf(error);
         log.error(
           { batch: id, code: error instanceof SluiceError ? error.code : "", error: problem },
-          "a batch cannot go on now; Sluice tries again",
+          "a batch cannot continue now; Sluice tries again",
         );
         await task.tell(problem);
         await delay(clock, AGAIN, signal).catch(() => {});

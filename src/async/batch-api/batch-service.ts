@@ -108,7 +108,7 @@ export class BatchService {
     try {
       await this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
+      this.#log.warn({ error: messageOf(error) }, "the state of the batch gate cannot be stored");
     }
     if (!this.#isEnding) this.#noting = this.#clock.after(NOTE, () => void this.#note(), true);
   }

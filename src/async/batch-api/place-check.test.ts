@@ -20,7 +20,7 @@ describe("the place of batches", () => {
     [{ ...SHARED, files: "gs://bucket" }, "FLAG_VALUE", /batch-files/],
     [{ ...SHARED, name: "a{b}" }, "FLAG_VALUE", /--batch-name/],
     [{ ...SHARED, ca: "ca.pem" }, "FLAG_CONFLICT", /rediss/],
-    [{ ...SHARED, redis: "rediss://store", certificate: "c.pem" }, "FLAG_CONFLICT", /belong together/],
+    [{ ...SHARED, redis: "rediss://store", certificate: "c.pem" }, "FLAG_CONFLICT", /give both .* and .*, or neither/],
     [{ ...SHARED, redis: "redis://store/x" }, "REDIS_URL_INVALID", /database/],
     [{ ...SHARED, redis: "redis://store?pool_size=4" }, "REDIS_URL_INVALID", /pool_size/],
     [{ folder: "./batches", name: "a" }, "FLAG_CONFLICT", /--batch-name/],

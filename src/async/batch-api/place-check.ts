@@ -36,7 +36,7 @@ export function isFilesPlace(text: string): boolean {
 }
 
 /** What such a text must be. */
-export const FILES_FORM = `${S3_FORM}; with a Redis, it may be a folder that all processes share`;
+export const FILES_FORM = `${S3_FORM}; for batches in Redis, a folder that all processes share also works`;
 
 /**
  * Checks that what is given fits together. Reads no file.
@@ -52,13 +52,13 @@ export function checkPlace(given: GivenPlace): void {
       (spool === undefined ? undefined : "batch.spool (--batch-spool)") ??
       givenTlsFile("batch", given);
     if (alone !== undefined)
-      throw new SluiceError("FLAG_CONFLICT", `${alone} needs a store that processes share (--batch redis://HOST:6379)`);
+      throw new SluiceError("FLAG_CONFLICT", `${alone} works only with batches in Redis (--batch redis://HOST:6379)`);
     if (files !== undefined && !files.startsWith("s3://"))
       throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${S3_FORM}`);
     return;
   }
   if (folder !== undefined)
-    throw new SluiceError("FLAG_CONFLICT", "batches are in batch.folder or in batch.redis; give one of them");
+    throw new SluiceError("FLAG_CONFLICT", "batch.folder and batch.redis exclude each other; give only one of them");
   const { tls } = sharedStoreAddress(redis, "batches");
   checkTlsFiles("batch", given, tls);
   if (name !== undefined && !SHARED_NAME.test(name))
@@ -66,11 +66,11 @@ export function checkPlace(given: GivenPlace): void {
   if (files === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      "batches in a Redis need a place for files that all processes reach: give --batch-files s3://BUCKET, or a shared folder",
+      "batches in Redis need a place for files that all processes reach: give --batch-files s3://BUCKET or --batch-files SHARED_FOLDER",
     );
   if (spool === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      "batches in a Redis need a folder of this machine for uploads and running batches: give --batch-spool FOLDER",
+      "batches in Redis need a local folder for uploads and running batches: give --batch-spool FOLDER",
     );
 }

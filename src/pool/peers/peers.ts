@@ -56,13 +56,13 @@ export const PEERS_STATES: Readonly<Record<PeersState, Readonly<Record<PeersEven
 const WARNING_INTERVAL = 60_000;
 
 const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
-  garbage: "a message of a peer cannot be read and is left out: does something else write to these keys?",
-  version:
-    "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
-  cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
-  crowded: "there are too many replicas: the messages of some are left out",
+  garbage: "this replica ignores a peer's message that it cannot read: does another program write to these keys?",
+  version: "this replica cannot read the messages of a peer of another release, so the two know nothing of each other",
+  cluster:
+    "another pool, or a replica with another secret, uses the same keys of the store; this replica ignores its messages",
+  crowded: "there are too many replicas: this replica ignores the messages of some",
   excess:
-    "the other replicas place more blocks than this one takes in, so it does not know where some prompts are: split the pool",
+    "the other replicas place more blocks than this replica can read, so it does not know where some prompts are cached: split the pool",
 };
 
 /**

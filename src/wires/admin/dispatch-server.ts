@@ -85,7 +85,7 @@ function healthApp(views: DispatchViews, clock: Clock): Hono {
     const error = await broker.problem();
     return error === undefined ? context.json({ status: "ready" }) : context.json({ status: "not ready", error }, 503);
   });
-  app.notFound((context) => context.text("there are /healthz and /readyz\n", 404));
+  app.notFound((context) => context.text("the paths are /healthz and /readyz\n", 404));
   return app;
 }
 
@@ -96,7 +96,7 @@ function metricsApp(views: DispatchViews, authorize: Authorize, more: (app: Hono
   more(app);
   pageRoutes(app);
   app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
-  app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
+  app.notFound((context) => context.text("the paths are /metrics /debug/gates /debug/queues\n", 404));
   return app;
 }
 

@@ -54,7 +54,7 @@ async function docs(context: Context): Promise<Response> {
     const text = await readFile(join(folder, path), "utf8");
     return context.body(text, 200, { ...HEADERS, "content-type": TYPES[extname(path)]!, "cache-control": "no-cache" });
   } catch {
-    return context.text("the documentation has no such page: /docs/index.html lists them\n", 404);
+    return context.text("the documentation has no such page; /docs/index.html lists all pages\n", 404);
   }
 }
 

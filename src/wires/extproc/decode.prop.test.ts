@@ -104,8 +104,10 @@ describe("decoding against protobufjs", () => {
       fc.property(request, unknown, unknown, ({ message }, before, after) => {
         const bytes = encodeRequest(message);
         const padded = Buffer.concat([Buffer.from(before, "hex"), bytes, Buffer.from(after, "hex")]);
-        const { message: _own, ...wanted } = decodeProcessingRequest(bytes);
-        expect(decodeProcessingRequest(padded)).toMatchObject(wanted);
+        const { message: _own, plainFrom, plainTo, ...wanted } = decodeProcessingRequest(bytes);
+        const shift = plainTo > 0 ? before.length / 2 : 0;
+        const found = { ...wanted, plainFrom: plainFrom + shift, plainTo: plainTo + shift };
+        expect(decodeProcessingRequest(padded)).toMatchObject(found);
       }),
     );
   });

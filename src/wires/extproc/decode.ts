@@ -34,6 +34,10 @@ const NAMES = new HeaderNames();
 
 const NO_BODY = new Uint8Array(0);
 
+/** The fields of a header, two bits each: its name and its raw value; fields of which no continuation gives that. */
+const NAME_THEN_RAW = 4 * 1 + 3;
+const OTHER_FIELDS = 1000;
+
 type Draft = { -readonly [Key in keyof ProcessingRequest]: ProcessingRequest[Key] };
 
 /**
@@ -45,6 +49,8 @@ export function decodeProcessingRequest(message: Uint8Array): ProcessingRequest 
   const request: Draft = {
     kind: "none",
     headers: undefined,
+    plainFrom: 0,
+    plainTo: 0,
     body: NO_BODY,
     endOfStream: false,
     observabilityMode: false,
@@ -86,27 +92,42 @@ function readHeaders(reader: Reader, request: Draft, hasEndOfStream: boolean): v
   const headers = new HeaderList();
   while (reader.more) {
     const tag = reader.tag();
-    if (tag === LEN_1) readHeaderMap(reader, headers);
+    if (tag === LEN_1) readHeaderMap(reader, headers, request);
     else if (tag === VARINT_3 && hasEndOfStream) request.endOfStream = reader.bool();
     else reader.skip(tag);
   }
   request.headers = headers;
 }
 
-function readHeaderMap(reader: Reader, headers: HeaderList): void {
+function readHeaderMap(reader: Reader, headers: HeaderList, request: Draft): void {
+  // A second map adds to the first.
+  let isPlain = headers.length === 0;
   const outer = reader.enter();
+  const from = reader.position;
   const texts = new HeaderTexts(reader);
   while (reader.more) {
+    const at = reader.position;
     const tag = reader.tag();
-    if (tag === LEN_1) readHeader(reader, texts, headers);
-    else reader.skip(tag);
+    if (tag === LEN_1) {
+      // A tag may be longer than it must be.
+      if (!readHeader(reader, texts, headers) || reader.bytes[at] !== LEN_1) isPlain = false;
+    } else {
+      reader.skip(tag);
+      isPlain = false;
+    }
   }
+  request.plainFrom = isPlain ? from : 0;
+  request.plainTo = isPlain ? reader.end : 0;
   reader.end = outer;
 }
 
-/** Read rule: `raw_value` (3) unless it is empty, else `value` (2) (epp-protocol 1.1). */
-function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): void {
+/**
+ * Read rule: `raw_value` (3) unless it is empty, else `value` (2) (epp-protocol 1.1).
+ * @returns whether the header is as a reply would write it
+ */
+function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): boolean {
   const outer = reader.enter();
+  let fields = 0;
   let key = "";
   let from = 0;
   let to = 0;
@@ -119,6 +140,7 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
       const start = reader.position;
       const behind = start + length;
       reader.position = behind;
+      fields = fields * 4 + (tag >> 3);
       if (tag === LEN_1) {
         key = texts.nameAt(start, behind);
       } else if (tag === LEN_2) {
@@ -130,10 +152,12 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
       }
     } else {
       reader.skip(tag);
+      fields = OTHER_FIELDS;
     }
   }
   reader.end = outer;
   headers.append(key, rawTo > rawFrom ? texts.at(rawFrom, rawTo) : texts.at(from, to));
+  return fields === NAME_THEN_RAW && rawTo > rawFrom && key !== "" && texts.isLower;
 }
 
 /**
@@ -152,6 +176,11 @@ class HeaderTexts implements Texts {
     this.#base = reader.position;
     this.#block =
       reader.end - this.#base <= BLOCK_LIMIT ? this.#bytes.toString("latin1", this.#base, reader.end) : undefined;
+  }
+
+  /** Whether the last name is in lower case as received. */
+  get isLower(): boolean {
+    return NAMES.isLower;
   }
 
   /** The text in bytes [from, to) of the message, as the name of a header. */

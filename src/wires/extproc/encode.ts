@@ -98,7 +98,7 @@ function writeChanges(writer: Writer, reply: CommonReply): void {
 
 /** Writes a `HeaderMutation` in the field `tag`; writes nothing when nothing changes. */
 function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges): void {
-  const { set, remove } = changes;
+  const { set, remove, echoed } = changes;
   const mutation = writer.length;
   if (remove !== undefined) {
     for (let at = remove.length - 1; at >= 0; at--) {
@@ -107,13 +107,21 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
       writer.close(LEN_2, name);
     }
   }
+  const literal = changes.literalAppendAction === true;
+  if (echoed !== undefined) {
+    const { bytes, ranges, count } = echoed;
+    for (let at = 2 * count - 2; at >= 0; at -= 2) {
+      const option = writer.length;
+      if (literal) writeAppendAction(writer);
+      // An entry of a map and the header of an option have the same field number.
+      writer.range(bytes, ranges[at]!, ranges[at + 1]!);
+      writer.close(LEN_1, option);
+    }
+  }
   if (set !== undefined) {
     for (let at = set.length - 1; at >= 0; at--) {
       const option = writer.length;
-      if (changes.literalAppendAction === true) {
-        writer.byte(OVERWRITE_IF_EXISTS_OR_ADD);
-        writer.byte(VARINT_3);
-      }
+      if (literal) writeAppendAction(writer);
       const header = writer.length;
       // Always raw_value: a value in field 2 arrives as an empty header (envoy-data-plane 1.3, E-03).
       writeText(writer, LEN_3, set.values[at]!);
@@ -123,6 +131,11 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
     }
   }
   if (writer.length > mutation) writer.close(tag, mutation);
+}
+
+function writeAppendAction(writer: Writer): void {
+  writer.byte(OVERWRITE_IF_EXISTS_OR_ADD);
+  writer.byte(VARINT_3);
 }
 
 /** Writes a text of one byte per character. Leaves out an empty text, as every canonical encoding does. */

@@ -71,9 +71,15 @@ export class ResponsePhase {
     if (served !== undefined) exchange.servedBy(served);
     const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
     const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
-    const { set, remove, literalAppendAction } = responseMutation(headers, added, lengthChanges, this.#options);
+    const { set, echoed, remove, literalAppendAction } = responseMutation(
+      headers,
+      added,
+      lengthChanges,
+      this.#options,
+      request,
+    );
     const dynamicMetadata = request.endOfStream ? exchange.responseMetadata : undefined;
-    this.#replies.headers("response", { set, remove, literalAppendAction, dynamicMetadata });
+    this.#replies.headers("response", { set, echoed, remove, literalAppendAction, dynamicMetadata });
     this.#answered = true;
     if (request.endOfStream) this.#ended = true;
   }
@@ -139,7 +145,7 @@ export class ResponsePhase {
       this.#replies.body("response", { dynamicMetadata });
       return;
     }
-    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
+    // When the proxy's limit cut the body, the rest of it follows later: Sluice does not know its length.
     const whole = endOfStream || this.#mode === BODY_MODE.buffered;
     const set = whole ? HeaderList.of([["content-length", String(chunk.length)]]) : undefined;
     const { literalAppendAction } = this.#options;

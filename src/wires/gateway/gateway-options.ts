@@ -97,7 +97,7 @@ export function gatewayOptions(
   const { listeners, connections, admin, scaler, endpoints, retries, paths, bodies, log, explain } = settings;
   const every = requestLogEvery(log.requests.which);
   if (every === "wrong")
-    throw new SluiceError("FLAG_VALUE", "log.requests.which (--request-log) is not off, errors, all or 1/N");
+    throw new SluiceError("FLAG_VALUE", "log.requests.which (--request-log) must be off, errors, all or 1/N");
   if (every === undefined && log.requests.file !== "-")
     throw new SluiceError(
       "FLAG_CONFLICT",

@@ -250,7 +250,7 @@ export class RedisBatches implements Batches {
           await this.#options.objects.remove(object);
           await this.#link.send("ZREM", this.#link.key("waste"), object);
         } catch (error) {
-          this.#options.log.warn({ object, error: messageOf(error) }, "an object cannot be removed now");
+          this.#options.log.warn({ object, error: messageOf(error) }, "an old batch object cannot be removed now");
         }
       }
       if (count === 0 && objects.length === 0) return;
@@ -325,5 +325,5 @@ export class RedisBatches implements Batches {
 }
 
 function late(id: string): SluiceError {
-  return new SluiceError("BATCH_STORE", `the content of ${id} was given up, because its upload took too long`);
+  return new SluiceError("BATCH_STORE", `the upload of ${id} took too long, so Sluice dropped the content`);
 }

@@ -267,14 +267,17 @@ export function inflate(message: Uint8Array, encoding: "identity" | "gzip", limi
   if (encoding === "identity")
     return {
       status: GRPC_STATUS.internal,
-      text: "a message is marked as compressed but the call names no grpc-encoding",
+      text: "a message is marked as compressed, but the call has no grpc-encoding",
     };
   try {
     const chunkSize = message.length < SMALL_CHUNK ? SMALL_CHUNK : LARGE_CHUNK;
     return gunzipSync(message, { maxOutputLength: limit, chunkSize });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
-      return { status: GRPC_STATUS.resourceExhausted, text: `a message inflates beyond the limit of ${limit} bytes` };
+      return {
+        status: GRPC_STATUS.resourceExhausted,
+        text: `a decompressed message is larger than the limit of ${limit} bytes`,
+      };
     return { status: GRPC_STATUS.internal, text: "a message marked as compressed is not valid gzip" };
   }
 }

@@ -9,7 +9,7 @@ import {
 } from "../../../../test/support/loopback.ts";
 import { poll } from "../../../../test/support/poll.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
-import { connector } from "../../../base/grpc/server-connector.ts";
+import { connector, type SocketOpener } from "../../../base/grpc/server-connector.ts";
 import { BeginQueue } from "../begin-queue.ts";
 import { EndpointConnections } from "./endpoint-connections.ts";
 import type { UpstreamController, UpstreamHandler } from "./transport.ts";
@@ -34,10 +34,10 @@ async function world(answer: (request: RawRequest) => void): Promise<{ server: R
   return { server, own: connections(server.port) };
 }
 
-function connections(port: number): EndpointConnections {
+function connections(port: number, open: SocketOpener = connector({ clock, timeout: 2000 })): EndpointConnections {
   const own = new EndpointConnections(`127.0.0.1:${port}`, {
     clock,
-    open: connector({ clock, timeout: 2000 }),
+    open,
     beginnings: new BeginQueue(clock),
     keepAlive: 60_000,
     headerBytes: 60_000,
@@ -190,6 +190,27 @@ describe("an answer that rests", () => {
     first.controller!.wake();
     expect((await answered(own)).end).toBe("complete");
     expect(server.sockets).toHaveLength(1);
+  });
+
+  it("comes in order from a socket that reads ahead", async () => {
+    const text = "x".repeat(400_000);
+    const { server } = await world(({ socket }) =>
+      socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunkBytes("one")}`),
+    );
+    const open = connector({ clock, timeout: 2000 });
+    const own = connections(server.port, ({ onread: _, ...target }, opened) => open(target, opened));
+    const kept = new Kept();
+    kept.onChunk = () => {
+      if (kept.chunks.length === 1) kept.controller!.rest();
+    };
+    own.dispatch({ method: "GET", path: "/", headers: ["host", "model"] }, kept);
+    await poll("the first piece", () => kept.chunks.length === 1);
+    server.sockets[0]!.write(`${chunkBytes(text)}0\r\n\r\n`);
+    await turn(own);
+    kept.controller!.wake();
+    await poll("the answer", () => kept.end !== undefined);
+    expect(kept.end).toBe("complete");
+    expect(kept.chunks.join("") === `one${text}`).toBe(true);
   });
 
   it("ends with an error that its server causes, once it wakes", async () => {

@@ -3,6 +3,7 @@ import { MOST_BYTES } from "../llhttp.ts";
 import { type AnswerEvents, AnswerParser, type Progress } from "./answer-parser.ts";
 import { writeRequest } from "./request-bytes.ts";
 import type { CallCarrier, UpstreamCall } from "./upstream-call.ts";
+import { readWaiting } from "./waiting-bytes.ts";
 
 /**
  * All connections read into one buffer: a read is parsed before the next one begins, and what must stay is copied. Without it
@@ -34,6 +35,8 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
   #held: Buffer | undefined;
   /** The call has ended with an error, or the connection has. */
   #broken = false;
+  /** All bytes come through `onread`, so none is on its way while the socket is not read. */
+  #direct = true;
 
   constructor(keeper: ConnectionKeeper) {
     this.#keeper = keeper;
@@ -62,7 +65,10 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
   open(socket: Socket): void {
     this.#socket = socket;
     // A socket that ignores `onread` emits its bytes.
-    socket.on("data", (bytes) => this.#read(bytes as Buffer));
+    socket.on("data", (bytes) => {
+      this.#direct = false;
+      this.#read(bytes as Buffer);
+    });
     socket.on("drain", () => this.#drained());
     socket.on("end", () => this.#ended());
     socket.on("error", (error: Error & { code?: string }) => {
@@ -102,6 +108,24 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     if (this.#parser.parsing || this.#broken) return;
     this.#parseHeld();
     if (this.#held === undefined && !this.#broken && this.#call?.resting !== true) this.#socket!.resume();
+  }
+
+  /** A rest is over: takes what has come, and reads on unless the call rests again. */
+  wake(): void {
+    // The present piece is still being parsed.
+    if (this.#parser.parsing || this.#broken) return;
+    const socket = this.#socket!;
+    if (this.#direct) {
+      let length: number;
+      try {
+        length = readWaiting(socket, READ_BUFFER);
+      } catch (error) {
+        socket.destroy(error as Error);
+        return;
+      }
+      if (length > 0) this.#parse(READ_BUFFER.subarray(0, length), true);
+    }
+    if (this.#held === undefined && !this.#broken && this.#call?.resting !== true) socket.resume();
   }
 
   /** Ends the connection, and its call with an error. */

@@ -16,21 +16,21 @@ const parameters = z.strictObject({
   addEstimatedOutputTokens: z
     .boolean()
     .default(false)
-    .describe("Add an estimate of the tokens the request will generate to those it has to compute."),
+    .describe("Add the estimated output tokens of a request to the prompt tokens that it must compute."),
   outputRatio: z.number().min(0).default(1.5).describe("Estimated output tokens per input token."),
   maxEstimatedOutputTokens: z
     .number()
     .min(0)
     .optional()
-    .describe("The most output tokens estimated; the request's own limit holds as well."),
+    .describe("The highest estimate of output tokens. The limit in the request also applies."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one, if any."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer, if any."),
   syncCrossReplicaState: z
     .boolean()
     .default(true)
-    .describe("Count what other replicas of this picker have in flight, where they share it."),
+    .describe("Also count the load in flight of other replicas of this picker, if they share it."),
 });
 
 /**
@@ -41,7 +41,7 @@ const parameters = z.strictObject({
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
   describe:
-    "Publishes the requests and tokens in flight from the replicas of this picker at each endpoint, and the tokens that the request would add.",
+    "Publishes the requests and tokens that the replicas of this picker have in flight at each endpoint, and the tokens that this request would add.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],

@@ -30,7 +30,8 @@ function slowPlan({ loads, replicas, self, each, together, tokens, lean }: PlanP
       (isHome(at, replica, replicas, loads.length) ? 0 : lean) +
       request * loads[at]!.requests +
       out[at]! * (tokens + request);
-    const best = loads.map((_, at) => at).sort((a, b) => cost(a) - cost(b) || a - b)[0]!;
+    const away = (at: number): number => (isHome(at, replica, replicas, loads.length) ? 0 : 1);
+    const best = loads.map((_, at) => at).sort((a, b) => cost(a) - cost(b) || away(a) - away(b) || a - b)[0]!;
     out[best]!++;
   }
   return loads.length < 2 ? loads.map(() => 0) : out;

@@ -40,7 +40,7 @@ export function batchServerCommand(): Command {
     .option("--gateway-key-file <file>", "a file with the key that the gateway asks for; else SLUICE_GATEWAY_KEY")
     .option(
       "--gateway-metrics <url>",
-      "the page of metrics of the gateway; requests then wait while its servers are busy; absent = no gate",
+      "the page of metrics of the gateway; requests then wait while its servers are busy; absent = no gate. Only sluice gateway --batch knows how many requests the servers have room for: here, a small --batch-workers protects live requests",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
     .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")

@@ -60,7 +60,7 @@ export class BatchEngine {
     this.#options = options;
     this.#outage = new Outage(
       options,
-      "the batches cannot be read now; Sluice tries again each half second",
+      "the batches cannot be read now; Sluice tries again every half second",
       "the batches can be read again",
     );
     this.#heldAt = options.clock.now();

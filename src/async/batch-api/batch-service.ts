@@ -47,8 +47,8 @@ export class BatchService {
     this.#clock = clock;
     this.#outage = new Outage(
       deps,
-      "the state of the gate cannot be noted now",
-      "the state of the gate is noted again",
+      "the state of the batch gate cannot be stored",
+      "the state of the batch gate is stored again",
     );
     this.#store = batches;
     this.#mover = mover;

@@ -28,7 +28,7 @@ it("tells a documentation that cannot be built or read from a page that it does 
     const fault = new Error("the build ended with 1");
     const broken = () => Promise.reject(fault);
     expect(await docs("/docs/index.html", built)).toEqual([200, "<p>hello", []]);
-    const missing = [404, "the documentation has no such page: /docs/index.html lists them\n", []];
+    const missing = [404, "the documentation has no such page; /docs/index.html lists all pages\n", []];
     expect(await docs("/docs/none.html", built)).toEqual(missing);
     expect(await docs("/docs/etc/passwd", broken)).toEqual(missing);
     expect(await docs("/docs/index.html", broken)).toEqual([500, '{"error":"the build ended with 1"}', [fault]]);

@@ -96,8 +96,8 @@ const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 const SERVERS = 4;
 /** Seconds of load after the start of a subject: V8 compiles for some seconds, and a process runs for days. */
 const WARMUP = 5;
-/** A loop in which no request ends is tried again, twice and then four times as long. */
-const MOST_LONGER = 2;
+/** A loop in which no request ends is tried again for twice as long, up to this many times as long. */
+const MOST_LONGER = 16;
 const BARE = "sluice gateway, bare";
 const FEATURED = "sluice gateway, all on";
 /** The rival that does the same job. */
@@ -112,13 +112,22 @@ function build(): string {
   return folder;
 }
 
-/** Measures a case. A cell during which other programs used the machine is measured once more. */
-async function measure(client: string, running: Running, rig: Rig, one: Case): Promise<Cell> {
+/**
+ * Measures a case. A cell during which other programs used the machine is measured once more.
+ * @returns undefined where no request ends in the longest loop
+ */
+async function measure(client: string, running: Running, rig: Rig, one: Case): Promise<Cell | undefined> {
   const cell = await measureOnce(client, running, rig, one);
-  return cell.others <= MOST_OTHERS ? cell : measureOnce(client, running, rig, one);
+  return cell === undefined || cell.others <= MOST_OTHERS ? cell : measureOnce(client, running, rig, one);
 }
 
-async function measureOnce(client: string, running: Running, rig: Rig, one: Case, longer = 1): Promise<Cell> {
+async function measureOnce(
+  client: string,
+  running: Running,
+  rig: Rig,
+  one: Case,
+  longer = 1,
+): Promise<Cell | undefined> {
   const { args, connections, warmup, times } = one;
   const time = ["--seconds", String(seconds * times * longer), "--warmup", String(warmup * longer), ...args];
   const closed = await load(client, running, [...time, "--connections", String(connections[0])]);
@@ -127,8 +136,9 @@ async function measureOnce(client: string, running: Running, rig: Rig, one: Case
   const cell = cellOf(closed, await load(client, running, [...time, ...open, "--direct", rig.endpoints[0]!]));
   if (cell !== undefined) return cell;
   // Another program had the machine, or the subject is slow.
-  if (longer > MOST_LONGER) throw new Error(`no request ended: ${closed.load.error || "give more --seconds"}`);
-  return measureOnce(client, running, rig, one, longer * 2);
+  if (longer < MOST_LONGER) return measureOnce(client, running, rig, one, longer * 2);
+  console.log(`${one.name}: no request ended in ${seconds * times * longer} s ${closed.load.error}`.trimEnd());
+  return undefined;
 }
 
 /** Two gateways that are measured side by side, and the most CPU time that the first may take of that of the second. */
@@ -195,13 +205,13 @@ async function sideBySide(
   }
 }
 
-/** Measures cases of a subject that is started for it. @returns undefined where the subject is missing */
+/** Measures cases of a subject that is started for it. @returns undefined where the subject is missing; a cell may be, too */
 async function round(
   client: string,
   rig: Rig,
   subject: Subject,
   wanted: readonly Case[],
-): Promise<readonly Cell[] | undefined> {
+): Promise<readonly (Cell | undefined)[] | undefined> {
   let running: Running;
   try {
     running = await subject.start(rig);
@@ -212,7 +222,7 @@ async function round(
   }
   try {
     await load(client, running, ["--seconds", String(WARMUP), "--warmup", "0"]);
-    const cells: Cell[] = [];
+    const cells: (Cell | undefined)[] = [];
     for (const one of wanted) cells.push(await measure(client, running, rig, one));
     return cells;
   } finally {
@@ -278,7 +288,9 @@ async function main(): Promise<number> {
       if (cut) break;
       const found = await round(client, rig, subject, wanted);
       if (found === undefined) missing.add(subject);
-      else for (const [index, cell] of found.entries()) kept.addCell(subject.name, wanted[index]!.name, cell);
+      else
+        for (const [index, cell] of found.entries())
+          if (cell !== undefined) kept.addCell(subject.name, wanted[index]!.name, cell);
     }
     const wanted = cases.filter(({ name }) => kept.ratiosOf(pairName, name).length <= at);
     cut ||= performance.now() > stopAt;

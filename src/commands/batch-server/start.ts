@@ -152,7 +152,7 @@ async function startBatchServer(
       ],
       async drain() {
         phase = "draining";
-        watch.events.add("drain-began", "", "the process has got its signal to end");
+        watch.events.add("drain-began", "", "the process received its signal to end");
         await shut(server);
         // The page shows the lines that still run.
         await stop(options.drainTimeout);

@@ -15,8 +15,8 @@ const whole = (least: number, about: string) => z.number().int().min(least).max(
 
 /** Milliseconds, but for numbers of things; the formula is in docs/use/simulate.md. */
 const SCHEMA = z.strictObject({
-  preset: z.string().optional().describe("The preset whose figures apply for keys that the file lacks."),
-  about: z.string().max(500).optional().describe("A sentence for people."),
+  preset: z.string().optional().describe("The preset that gives the keys that the file lacks."),
+  about: z.string().max(500).optional().describe("A description for readers."),
   cost: z
     .strictObject({
       base: ms("The least time of a step.").refine((base) => base !== 0, "must be more than 0"),

@@ -59,7 +59,7 @@ export function coreExchanges(options: CoreOptions, parts: ExchangeParts): CoreE
             }),
       ignoreSubset: options.ignoreSubset,
       onPluginError: (plugin, error) =>
-        log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
+        log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed; Sluice skipped it"),
     }),
     hooks: () => inForce().hooks,
     flowControl: parts.flowControl,
@@ -81,7 +81,7 @@ export function coreExchanges(options: CoreOptions, parts: ExchangeParts): CoreE
         "info",
         "stranger-served",
         { reported },
-        "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
+        "the proxy reports an answer from an address outside the pool; Sluice counts the request at the picked endpoint",
       ),
   };
 }

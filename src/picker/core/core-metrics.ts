@@ -63,7 +63,7 @@ export function schedulerHooks(
         "error",
         `plugin ${plugin.name}`,
         { err: error, point, plugin: plugin.name },
-        "a plugin failed and was left out",
+        "a plugin failed; Sluice skipped it",
       );
     },
     scopeViolated(point, plugin, access) {

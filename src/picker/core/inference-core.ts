@@ -108,7 +108,7 @@ export class InferenceCore {
           "error",
           "endpoint-refused",
           { endpoint: id, maxEndpoints },
-          "too many endpoints: this one is left out",
+          "too many endpoints: Sluice skips this endpoint",
         ),
     });
     this.peers =

@@ -142,5 +142,5 @@ export class Attempts {
 
 /** Returns the rejection of a request for which no endpoint is left to try. @param detail of the last failure */
 export function noneAnswered(last: Endpoint, detail: string): Rejection {
-  return new Rejection("upstream_connect", `no endpoint answered; the last tried was ${last.hostPort}: ${detail}`);
+  return new Rejection("upstream_connect", `no endpoint answered; the last attempt was at ${last.hostPort}: ${detail}`);
 }

@@ -206,7 +206,8 @@ export class ProfileRun {
     try {
       const tied = picker.plugin.pick(this.#context);
       refusePromise(tied);
-      if (!isOrder(order, count)) throw new Error("its order repeats a candidate or names one that does not exist");
+      if (!isOrder(order, count))
+        throw new Error("its order repeats a candidate, or names a candidate that does not exist");
       this.tied = Number.isInteger(tied) && tied >= 1 && tied <= count ? tied : 1;
     } catch (error) {
       this.#calls.failed("Picker", picker, error);

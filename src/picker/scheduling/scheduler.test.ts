@@ -4,7 +4,7 @@ import { endpointOf, requestOf, unscraped } from "../../../test/support/scheduli
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type Endpoint, NO_LOAD } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { definePicker, defineProducer, defineScorer } from "../../base/plugin/define.ts";
@@ -357,7 +357,14 @@ describe("the reports of a scheduler", () => {
   it("records the part of other replicas, where they share their load, and how old it is", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const peers = (requests: number, ageMs: number) => ({
-      ...{ key: "", requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }), lean: 0 },
+      ...{
+        key: "",
+        requests,
+        tokens: 1,
+        ageMs: () => ageMs,
+        unseen: () => ({ requests: 0.5, tokens: 9 }),
+        lean: NO_LOAD,
+      },
     });
     const pool = [
       endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),

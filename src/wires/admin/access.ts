@@ -43,7 +43,10 @@ export function loopbackOnly(open: boolean): Authorize {
     // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
     // localhost.
     if (host !== undefined && !ADDRESS.test(host))
-      return { status: 403, message: `${path} answers by IP address or as localhost, not as ${host.slice(0, 100)}` };
+      return {
+        status: 403,
+        message: `${path} answers requests to an IP address or localhost, not to the host ${host.slice(0, 100)}`,
+      };
     return undefined;
   };
 }

@@ -7,7 +7,7 @@ import { fromStore } from "./store-answer.ts";
 /** The longest body in bytes. */
 const MAX_BODY = 1024;
 
-const NO_BATCHES = "this process has no batches; `sluice gateway --batch FOLDER` offers them";
+const NO_BATCHES = "this process has no batches; start it as `sluice gateway --batch FOLDER`";
 
 /** The batches of a process, for its page. */
 export interface BatchesSource {

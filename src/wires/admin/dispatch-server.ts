@@ -86,7 +86,7 @@ function healthApp(views: DispatchViews, clock: Clock): Hono {
     const error = await broker.problem();
     return error === undefined ? context.json({ status: "ready" }) : context.json({ status: "not ready", error }, 503);
   });
-  app.notFound((context) => context.text("there are /healthz and /readyz\n", 404));
+  app.notFound((context) => context.text("the paths are /healthz and /readyz\n", 404));
   return app;
 }
 
@@ -101,7 +101,7 @@ function metricsApp(
   app.get("/debug/queues", async (context) => context.json(await views.queues()));
   more(app);
   pageRoutes(app);
-  app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
+  app.notFound((context) => context.text("the paths are /metrics /debug/gates /debug/queues\n", 404));
   return app;
 }
 

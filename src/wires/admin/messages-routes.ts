@@ -32,7 +32,7 @@ export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Aut
   app.get(MESSAGES_PATH, async (context) => {
     if (source.unable !== undefined) return refused(context, 409, source.unable);
     const queue = context.req.query("queue");
-    if (queue === undefined) return refused(context, 400, "the query is ?queue=NAME");
+    if (queue === undefined) return refused(context, 400, "name the queue with ?queue=NAME");
     const verdict = await authorize(adminRequest(context, { method: "POST", path: CANCEL_MESSAGE_PATH }));
     return fromStore(context, async () => {
       const messages = await source.next(queue);
@@ -53,7 +53,7 @@ export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Aut
     return fromStore(context, async () =>
       (await source.cancel(id))
         ? context.json({ id } satisfies MessageMarked)
-        : refused(context, 404, "no message of this ID can be cancelled: it has ended, or there never was one"),
+        : refused(context, 404, "cannot cancel a message with this ID: it has ended, or never existed"),
     );
   });
 }

@@ -51,7 +51,7 @@ export function pageRoutes(app: Hono, pages: () => Promise<Page> = pageFiles): v
 /** The documentation is read seldom, so it is not kept in memory. Rejects when it cannot be built or read: that is no missing page. */
 async function docs(context: Context, pages: () => Promise<Page>): Promise<Response> {
   const { path } = context.req;
-  const missing = () => context.text("the documentation has no such page: /docs/index.html lists them\n", 404);
+  const missing = () => context.text("the documentation has no such page; /docs/index.html lists all pages\n", 404);
   if (!DOCS.test(path)) return missing();
   const { folder } = await pages();
   let text: string;

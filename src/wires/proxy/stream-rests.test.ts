@@ -84,6 +84,45 @@ describe("a fast event stream of a busy gateway", () => {
   });
 });
 
+describe("streams that wake together", () => {
+  it("rest together, although one goes on after the other", () => {
+    const clock = new VirtualClock();
+    const rests = new StreamRests(clock, MS, 2);
+    const woken: number[] = [];
+    // What came during the rest passes while the stream wakes, and takes time.
+    const streams: StreamRest[] = [0, 1].map((i) =>
+      rests.open({
+        rest: () => {},
+        wake() {
+          woken.push(clock.now());
+          if (woken.length > 4) return;
+          streams[i]!.passed(clock.now() + i / 2);
+        },
+      }),
+    );
+    for (const stream of [...streams, ...streams]) stream.passed(clock.now());
+    clock.advance(3 * MS);
+    expect(woken).toEqual([MS, MS, 2 * MS, 2 * MS, 3 * MS, 3 * MS]);
+    expect(clock.pending).toBe(0);
+  });
+
+  it("go on in parts when there are many, and other work may begin between two parts", () => {
+    const streams = 150;
+    const { clock, told, pass } = world(streams);
+    for (let i = 0; i < streams; i++) for (const _ of [1, 2]) pass(i);
+    told.length = 0;
+    const counts: number[] = [];
+    const count = (): void => {
+      counts.push(told.length);
+      if (counts.length < 4) clock.soon(count);
+    };
+    clock.after(MS, count);
+    clock.advance(MS);
+    expect(counts).toEqual([64, 128, 150, 150]);
+    expect(told).toEqual(Array.from({ length: streams }, (_, i) => `wake ${i}`));
+  });
+});
+
 describe("no stream rests", () => {
   it("while few are under way", () => {
     const { told, opened, pass } = world(2);

@@ -10,6 +10,9 @@ interface RestingAnswer {
 /** Milliseconds from one end of rests to the next one: streams whose time is nearly over go on together. */
 const STEP = 2;
 
+/** Most streams that go on in one turn, which is about a millisecond of work. */
+const MOST = 64;
+
 /** One event stream. */
 export class StreamRest {
   /** Monotonic milliseconds of the end of the present rest; NaN while it does not rest. */
@@ -68,6 +71,8 @@ export class StreamRests {
   readonly #from: number;
   /** In the order of their ends, since all rests have one length. A stream is in it once. */
   #resting: StreamRest[] = [];
+  /** Monotonic milliseconds while the rests of a turn end; else NaN. */
+  #waking = Number.NaN;
 
   /** @param ms length of a rest; 0 = streams do not rest @param from so many streams make a gateway busy */
   constructor(clock: Clock, ms: number, from: number) {
@@ -94,18 +99,24 @@ export class StreamRests {
 
   /** A stream rests from now on. @param now monotonic milliseconds */
   add(stream: StreamRest, now: number): void {
-    stream.due = now + this.#ms;
-    if (this.#resting.push(stream) === 1) this.#clock.after(this.#ms, this.#wake);
+    const woken = this.#waking;
+    // Streams that went on together rest together. Their next timer is armed when all have gone on.
+    stream.due = (Number.isNaN(woken) ? now : woken) + this.#ms;
+    if (this.#resting.push(stream) === 1 && Number.isNaN(woken)) this.#clock.after(this.#ms, this.#wake);
   }
 
   readonly #wake = (): void => {
     const resting = this.#resting;
     const now = this.#clock.now();
     let count = 0;
-    while (count < resting.length && resting[count]!.due <= now) count++;
+    while (count < resting.length && count < MOST && resting[count]!.due <= now) count++;
     this.#resting = resting.slice(count);
+    this.#waking = now;
     for (let i = 0; i < count; i++) resting[i]!.woken(now);
+    this.#waking = Number.NaN;
     const next = this.#resting[0];
-    if (next !== undefined) this.#clock.after(Math.max(STEP, next.due - now), this.#wake);
+    if (next === undefined) return;
+    if (next.due <= now) this.#clock.soon(this.#wake);
+    else this.#clock.after(Math.max(STEP, next.due - now), this.#wake);
   };
 }

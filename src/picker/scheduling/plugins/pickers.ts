@@ -16,7 +16,7 @@ const ORDERED = 8;
 /** scheduling 3.8 */
 export const maxScorePicker = definePicker({
   type: "max-score-picker",
-  describe: "Picks the highest total; among equal ones each is as likely as the others.",
+  describe: "Picks the highest total. Among equal totals, it picks at random.",
   parameters: z.strictObject({ maxNumOfEndpoints }),
   create: (parameters) => new MaxScorePicker(parameters.maxNumOfEndpoints),
 });

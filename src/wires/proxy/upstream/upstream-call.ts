@@ -11,6 +11,8 @@ export interface CallCarrier {
   pause(): void;
   /** Reads on, unless the call rests. */
   resume(): void;
+  /** A rest is over. */
+  wake(): void;
   /** Ends the connection, and its call with an error. */
   fail(error: Error): void;
 }
@@ -69,7 +71,7 @@ export class UpstreamCall implements UpstreamController, Beginning {
   wake(): void {
     if (!this.resting) return;
     this.resting = false;
-    if (!this.paused) this.connection?.resume();
+    if (!this.paused) this.connection?.wake();
   }
 
   abort(reason: Error): void {

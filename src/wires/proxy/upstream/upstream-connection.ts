@@ -3,6 +3,7 @@ import { MOST_BYTES } from "../llhttp.ts";
 import { type AnswerEvents, AnswerParser, type Progress } from "./answer-parser.ts";
 import { writeRequest } from "./request-bytes.ts";
 import type { CallCarrier, UpstreamCall } from "./upstream-call.ts";
+import { readWaiting } from "./waiting-bytes.ts";
 
 /**
  * All connections read into one buffer: a read is parsed before the next one begins, and what must stay is copied. Without it
@@ -34,6 +35,8 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
   #held: Buffer | undefined;
   /** The call has ended with an error, or the connection has. */
   #broken = false;
+  /** All bytes come through `onread`, so none is on its way while the socket is not read. */
+  #direct = true;
 
   constructor(keeper: ConnectionKeeper) {
     this.#keeper = keeper;
@@ -62,7 +65,10 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
   open(socket: Socket): void {
     this.#socket = socket;
     // A socket that ignores `onread` emits its bytes.
-    socket.on("data", (bytes) => this.#read(bytes as Buffer));
+    socket.on("data", (bytes) => {
+      this.#direct = false;
+      this.#read(bytes as Buffer);
+    });
     socket.on("drain", () => this.#drained());
     socket.on("end", () => this.#ended());
     socket.on("error", (error: Error & { code?: string }) => {
@@ -104,6 +110,24 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     if (this.#held === undefined && !this.#broken && this.#call?.resting !== true) this.#socket!.resume();
   }
 
+  /** A rest is over: takes what has come, and reads on unless the call rests again. */
+  wake(): void {
+    // The present piece is still being parsed.
+    if (this.#parser.parsing || this.#broken) return;
+    const socket = this.#socket!;
+    if (this.#direct) {
+      let length: number;
+      try {
+        length = readWaiting(socket, READ_BUFFER);
+      } catch (error) {
+        socket.destroy(error as Error);
+        return;
+      }
+      if (length > 0) this.#parse(READ_BUFFER.subarray(0, length), true);
+    }
+    if (this.#held === undefined && !this.#broken && this.#call?.resting !== true) socket.resume();
+  }
+
   /** Ends the connection, and its call with an error. */
   fail(error: Error): void {
     const call = this.#call;
@@ -135,15 +159,12 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     return this.#call === call && !call.paused;
   }
 
-  answerBody(piece: Buffer, start: number, end: number): boolean {
+  answerBody(piece: Buffer, ranges: readonly number[]): boolean {
     const call = this.#call;
     if (call === undefined) return false;
-    let chunk: Buffer;
-    if (piece.buffer === READ_BUFFER.buffer) {
-      chunk = Buffer.allocUnsafe(end - start);
-      piece.copy(chunk, 0, start, end);
-    } else chunk = piece.subarray(start, end);
-    call.handler.onResponseData(chunk);
+    const parts = ranges.length / 2;
+    const keeps = parts === 1 && piece.buffer !== READ_BUFFER.buffer;
+    call.handler.onResponseData(keeps ? piece.subarray(ranges[0], ranges[1]) : copied(piece, ranges), parts);
     return this.#call === call && !call.paused;
   }
 
@@ -203,9 +224,9 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     const { reusable, keptFor } = this.#parser;
     this.#call = undefined;
     call.connection = undefined;
+    // The answer ended with the piece after which it was not to be read.
+    if (call.paused || call.resting) this.#socket!.resume();
     call.paused = false;
-    // A socket may read one more piece after it was told to stop.
-    if (call.resting) this.#socket!.resume();
     call.resting = false;
     // The server answered before it had the whole request: it may read the rest as another one.
     const usable = reusable && call.reusable && !more && this.#sent && this.#socket!.writableLength === 0;
@@ -246,4 +267,14 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     this.#sent = true;
     this.#call!.handler.onRequestSent();
   }
+}
+
+/** A buffer with parts of a piece. @param ranges the start and the end of each */
+function copied(piece: Buffer, ranges: readonly number[]): Buffer {
+  let length = 0;
+  for (let i = 0; i < ranges.length; i += 2) length += ranges[i + 1]! - ranges[i]!;
+  const bytes = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (let i = 0; i < ranges.length; i += 2) at += piece.copy(bytes, at, ranges[i], ranges[i + 1]);
+  return bytes;
 }

@@ -53,9 +53,12 @@ const parameters = z
     autoTune: z
       .boolean()
       .default(true)
-      .describe("Take block size and capacity from the engines' cache configuration where they report it."),
-    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
-    blockSize: z.int().optional().describe("Deprecated name of blockSizeTokens; counts while that is 16."),
+      .describe("Take block size and capacity from the cache configuration of an engine, if the engine reports it."),
+    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; a value below 64 counts as 64."),
+    blockSize: z
+      .int()
+      .optional()
+      .describe("Deprecated name of blockSizeTokens; counts only while blockSizeTokens is 16."),
     maxPrefixBlocksToMatch: z
       .int()
       .min(0)
@@ -70,12 +73,12 @@ const parameters = z
       .int()
       .min(1)
       .default(DEFAULT_CAPACITY)
-      .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+      .describe("Blocks that Sluice remembers for an endpoint whose engine does not report its cache."),
     learnFromAnswers: z
       .boolean()
       .default(true)
       .describe(
-        "Forget blocks that an endpoint no longer has, by the cached tokens that its answers report. A parameter of Sluice alone.",
+        "Forget blocks that an endpoint no longer has, by the cached tokens in its answers. Only Sluice has this parameter.",
       ),
   })
   .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {

@@ -219,7 +219,7 @@ export class PrecisePrefixCache implements Producer {
       "warn",
       "kv-events-no-tokens",
       {},
-      "requests come without tokens, so KV-cache events say nothing of them; give token-producer a tokenizer",
+      "requests have no tokens, so KV-cache events do not match them; give token-producer a tokenizer",
     );
   }
 

@@ -59,14 +59,14 @@ export const KV_METRICS = {
   storesSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_stores_skipped_total",
-    help: "Unusable events of stored blocks, by kind of attention and reason.",
+    help: "Events of stored blocks that Sluice cannot use, by kind of attention and by reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },
   removalsSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_removals_skipped_total",
-    help: "Unusable events of removed blocks, by kind of attention and reason.",
+    help: "Events of removed blocks that Sluice cannot use, by kind of attention and by reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },

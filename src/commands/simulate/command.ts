@@ -93,7 +93,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--scrape-interval <time>",
       "time between two reads of a server's metrics (default: the workload's, mostly 50ms)",
     )
-    .option("--metrics-lag <time>", "age of the metrics when they arrive (default: the workload's, mostly 0)")
+    .option("--metrics-lag <time>", "age of metrics when the picker gets them (default: from the workload, mostly 0)")
     .option("--bytes-per-token <number>", "bytes of prompt text per token, 1 to 16 (default: 4)")
     .option(
       "--pickers <number>",

@@ -31,7 +31,9 @@ export const mmEmbeddingsCacheProducer = defineProducer({
     cacheSizeInMBPerServer: cacheSize().describe(
       "Size of the embeddings cache of an endpoint in MiB. Each item counts as 2 MiB. 0 or less counts as 4096, the default.",
     ),
-    cacheSizeInMB: cacheSize().describe("Older name of cacheSizeInMBPerServer, which overrides it."),
+    cacheSizeInMB: cacheSize().describe(
+      "Older name of cacheSizeInMBPerServer. If both are set, cacheSizeInMBPerServer applies.",
+    ),
   }),
   produces: [MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS],
   create: ({ cacheSizeInMBPerServer, cacheSizeInMB }, { random }) => {

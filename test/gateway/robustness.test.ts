@@ -216,7 +216,7 @@ describe("a start that cannot work ends with one clear line", () => {
     [
       "an epp for a pool where there is no Kubernetes",
       ["epp", "--pool-name", "p"],
-      /sluice finds no Kubernetes: .* without Kubernetes give --endpoints/,
+      /Sluice finds no Kubernetes: .* without Kubernetes give --endpoints/,
       1,
     ],
     ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],

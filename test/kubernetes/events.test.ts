@@ -86,9 +86,9 @@ describe("a model server that answers 404 to the target of an InferenceModel", (
   it("costs one line where no right to write events was granted, as the published charts grant none (R-38)", async () => {
     const { ask, lines } = await picker("published");
     for (let i = 0; i < 5; i++) await ask();
-    await poll("the word", () => lines("sluice cannot write Kubernetes events").length > 0);
-    expect(lines("sluice cannot write Kubernetes events")).toHaveLength(1);
-    expect(lines("sluice cannot write Kubernetes events")[0]).toMatch(
+    await poll("the word", () => lines("Sluice cannot write Kubernetes events").length > 0);
+    expect(lines("Sluice cannot write Kubernetes events")).toHaveLength(1);
+    expect(lines("Sluice cannot write Kubernetes events")[0]).toMatch(
       /give .* a Role with create on events in namespace inference/,
     );
     expect(await events()).toEqual([]);

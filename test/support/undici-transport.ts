@@ -44,7 +44,7 @@ class UndiciHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#to.onResponseData(chunk);
+    this.#to.onResponseData(chunk, 1);
   }
 
   onResponseEnd(): void {

@@ -74,8 +74,8 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         queues.queues.length > 0 && <Messages queues={queues.queues.map(({ queue }) => queue)} now={store.now()} />
       )}
       <p class="note">
-        <code>sluice batch</code> shows the progress of a batch where it runs. <code>sluice queue</code> inspects and
-        repairs queues.
+        <code>sluice batch</code> shows the progress of its batch in its own terminal. <code>sluice queue</code>{" "}
+        inspects and repairs queues.
       </p>
     </>
   );

@@ -25,7 +25,7 @@ export function EndpointView({ id }: { id: string }) {
         {data !== undefined && <Badge tone={STATE_TONES[data.endpoint.state]}>{data.endpoint.state}</Badge>}
         <div class="tools">
           <a class="button" href={linkTo("decisions", "", { endpoint: id })}>
-            Its decisions
+            Decisions of this endpoint
           </a>
         </div>
       </div>

@@ -4,6 +4,7 @@ import { isOpen } from "./batch-status.ts";
 import { BatchTask, type TaskParts } from "./batch-task.ts";
 import { type HeldBatch, LeaseLost } from "./batches.ts";
 import type { EngineOptions } from "./engine-options.ts";
+import { Outage } from "./outage.ts";
 
 /** Milliseconds between two looks at the batches, and between two at what is to be removed. */
 const LOOK = 500;
@@ -53,9 +54,15 @@ export class BatchEngine {
   /** Monotonic milliseconds at which the last look began that the store answered. */
   #heldAt: number;
   #tidying: Timer | undefined;
+  readonly #outage: Outage;
 
   constructor(options: EngineOptions) {
     this.#options = options;
+    this.#outage = new Outage(
+      options,
+      "the batches cannot be read now; Sluice tries again every half second",
+      "the batches can be read again",
+    );
     this.#heldAt = options.clock.now();
   }
 
@@ -117,7 +124,7 @@ export class BatchEngine {
   }
 
   async #lookOnce(): Promise<void> {
-    const { store, queue, clock, log } = this.#options;
+    const { store, queue, clock } = this.#options;
     const began = clock.now();
     // The store may answer late, or never.
     const left = Math.max(0, Math.min(this.#heldAt + store.lease - began, LONGEST_WAIT));
@@ -125,11 +132,12 @@ export class BatchEngine {
     try {
       const held = await store.look(this.#takesMore);
       if (this.#stopping.signal.aborted) return;
+      this.#outage.succeeded();
       this.#heldAt = began;
       await this.#follow(held);
       queue.hold(false);
     } catch (error) {
-      log.error({ error: messageOf(error) }, "the batches cannot be read now");
+      this.#outage.failed(error);
       this.#doubt();
     } finally {
       doubt.cancel();

@@ -8,6 +8,7 @@ describe("the place of batches", () => {
     {},
     { folder: "./batches" },
     { folder: "./batches", files: "s3://bucket/prefix" },
+    { folder: "./batches", files: "s3://bucket", s3Endpoint: "http://s3" },
     SHARED,
     { ...SHARED, files: "/shared/files", name: "pool-a" },
     { ...SHARED, redis: "rediss://user:secret@store:6379/2?master_name=m&addr=b:26379", ca: "ca.pem" },
@@ -27,6 +28,8 @@ describe("the place of batches", () => {
     [{ folder: "./batches", spool: "/spool" }, "FLAG_CONFLICT", /--batch-spool/],
     [{ folder: "./batches", key: "k" }, "FLAG_CONFLICT", /--batch-key/],
     [{ folder: "./batches", files: "/shared" }, "FLAG_VALUE", /s3:/],
+    [{ folder: "./batches", s3Endpoint: "http://s3" }, "FLAG_CONFLICT", /--batch-s3-endpoint/],
+    [{ ...SHARED, files: "/shared", s3Endpoint: "http://s3" }, "FLAG_CONFLICT", /--batch-s3-endpoint/],
   ])("is refused as %j", (given, code, message) =>
     expect(() => checkPlace(given)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(message) })),
   );

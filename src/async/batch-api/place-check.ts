@@ -12,6 +12,8 @@ export interface GivenPlace extends RedisTlsFiles {
   readonly spool?: string | undefined;
   /** A bucket or a folder. */
   readonly files?: string | undefined;
+  /** The server of the bucket; undefined = AWS. */
+  readonly s3Endpoint?: string | undefined;
 }
 
 /** The place of batches, once checked. */
@@ -43,7 +45,12 @@ export const FILES_FORM = `${S3_FORM}; for batches in Redis, a folder that all p
  * @throws SluiceError FLAG_MISSING, FLAG_CONFLICT, FLAG_VALUE, REDIS_URL_INVALID
  */
 export function checkPlace(given: GivenPlace): void {
-  const { folder, redis, name, spool, files } = given;
+  const { folder, redis, name, spool, files, s3Endpoint } = given;
+  if (s3Endpoint !== undefined && !files?.startsWith("s3://"))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without a bucket in batch.files (--batch-files)",
+    );
   if (files !== undefined && !isFilesPlace(files))
     throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${FILES_FORM}`);
   if (redis === undefined) {

@@ -4,6 +4,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { GatewayAnswer, InferenceClient } from "../dispatch/send/inference-client.ts";
 import type { Events } from "./batches.ts";
+import { Outage } from "./outage.ts";
 import type { WebhookEvent } from "./webhook-events.ts";
 import { webhookSignature } from "./webhook-secret.ts";
 
@@ -58,12 +59,18 @@ export class Webhook {
   readonly #url: URL;
   readonly #stopping = new AbortController();
   readonly #sending = new Set<Promise<void>>();
+  readonly #outage: Outage;
   #looking: Timer | undefined;
   #looked: Promise<void> | undefined;
 
   constructor(parts: WebhookParts) {
     this.#parts = parts;
     this.#url = new URL(parts.url);
+    this.#outage = new Outage(
+      parts,
+      "the events of the webhook cannot be read now; Sluice tries again",
+      "the events of the webhook can be read again",
+    );
   }
 
   start(): void {
@@ -88,7 +95,9 @@ export class Webhook {
   async #lookOnce(): Promise<void> {
     const { events, log } = this.#parts;
     try {
-      for (const event of await events.due(this.#now, AT_ONCE)) {
+      const due = await events.due(this.#now, AT_ONCE);
+      this.#outage.succeeded();
+      for (const event of due) {
         if (this.#sending.size >= AT_ONCE || this.#stopping.signal.aborted) return;
         const sent = this.#deliver(event).catch((error: unknown) =>
           log.error({ event: event.id, error: messageOf(error) }, "the state of a webhook event cannot be stored now"),
@@ -97,7 +106,7 @@ export class Webhook {
         void sent.then(() => this.#sending.delete(sent));
       }
     } catch (error) {
-      log.error({ error: messageOf(error) }, "the webhook events cannot be read now");
+      this.#outage.failed(error);
     }
   }
 

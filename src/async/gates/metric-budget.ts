@@ -31,7 +31,7 @@ export const metricBudgetGate = defineGate({
         "Meaning of the figure: `budget` = the share of the capacity that is free, `saturation` = the share that is taken.",
       ),
       kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
-        "Work that the figure counts: `occupancy` = running and waiting work; `queue-only` = only waiting work.",
+        "Work that the figure counts: `occupancy` = also running work; `queue-only` = only waiting work.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,

@@ -65,7 +65,7 @@ describe("parseDocument", () => {
     ["a:\n- __proto__:\n    b: 1\n", "f.yaml:2:3: the key `__proto__` is not allowed; use another name"],
     ['{"a": {"__proto__": {"b": 1}}}', "f.yaml:1:8: the key `__proto__` is not allowed; use another name"],
     ["a: &x { '__proto__': 1 }\nb: *x\n", "f.yaml:1:9: the key `__proto__` is not allowed; use another name"],
-    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; write one document per file"],
+    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; split the file"],
     ["a:\n  b: 1\n c: 2\n", /^f\.yaml:3:1: the indentation doesn't fit/],
     ["- type: b\n   more: 1\n", /^f\.yaml:2:4: the indentation doesn't fit the lines before it/],
     ["- type: b\n\n  - type: c\n", /^f\.yaml:3:3: the indentation doesn't fit the lines before it/],

@@ -37,8 +37,7 @@ export function parseDocument(text: string, { file }: { readonly file: string })
   const source = new Source(text, file);
   let first: YamlDocument.Parsed | undefined;
   for (const tree of source.trees()) {
-    if (first !== undefined)
-      throw source.failure(tree.range[0], "a second document begins here; write one document per file");
+    if (first !== undefined) throw source.failure(tree.range[0], "a second document begins here; split the file");
     first = tree;
   }
   return first === undefined

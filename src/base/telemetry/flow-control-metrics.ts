@@ -51,7 +51,7 @@ export const FLOW_CONTROL_METRICS = {
   queueSize: {
     type: "gauge",
     name: "llm_d_epp_flow_control_queue_size",
-    help: "[ALPHA] Requests in flow control, from their arrival there until they go on or are refused.",
+    help: "[ALPHA] Requests in flow control, from arrival to admission or refusal.",
     labels: QUEUED,
     maxSeries: MAX_QUEUE_SERIES,
     twins: older("queue_size"),

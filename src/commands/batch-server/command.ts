@@ -40,7 +40,7 @@ export function batchServerCommand(): Command {
     .option("--gateway-key-file <file>", "file with the key for the gateway; default: the variable SLUICE_GATEWAY_KEY")
     .option(
       "--gateway-metrics <url>",
-      "metrics page of the gateway: requests wait while its model servers are busy; absent = no gate",
+      "metrics page of the gateway: requests wait while its model servers are busy; absent = no gate. Only sluice gateway --batch knows how many requests its servers have room for; here, give few --batch-workers to protect live requests",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
     .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")

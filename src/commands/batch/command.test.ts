@@ -12,6 +12,7 @@ describe("sluice batch ls, show and cancel", () => {
     [["ls", "--url", "http://a", "--dir", "b"], "FLAG_CONFLICT", /either --url or --dir/],
     [["ls", "--dir", "/nowhere", "--key-file", "b"], "FLAG_CONFLICT", /--key-file works only with --url/],
     [["ls", "--dir", "/nowhere"], "BATCH_STORE", /no batches.db/],
+    [["ls", "--dir", "redis://user:secret@store:6379"], "FLAG_VALUE", /--dir is redis:\/\/\.\.\.: .*--url/],
     [["ls", "--url", "nowhere"], "FLAG_VALUE", /--url is "nowhere"/],
     [["ls", "--url", "http://user:secret@a"], "FLAG_VALUE", /--url is a hidden value with @/],
     [["ls", "-n", "101", "--dir", "/nowhere"], "FLAG_VALUE", /-n is "101"/],

@@ -91,6 +91,13 @@ async function sourceOf({ url, dir, keyFile }: SourceFlags): Promise<BatchSource
   if (dir !== undefined) {
     if (keyFile !== undefined)
       throw new SluiceError("FLAG_CONFLICT", "--key-file works only with --url: a folder needs no key");
+    const { schemeOf } = await import("../../async/batch-api/place-check.ts");
+    const scheme = schemeOf(dir);
+    if (scheme !== undefined)
+      throw new SluiceError(
+        "FLAG_VALUE",
+        `--dir is ${scheme}://...: it takes a folder; give --url with the address of a gateway or batch server that serves these batches`,
+      );
     const { FolderSource } = await import("./folder-source.ts");
     return new FolderSource(dir, realClock);
   }

@@ -107,12 +107,10 @@ export function batchPaceFrom(flags: BatchFlags): {
  * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, FLAG_MISSING, REDIS_URL_INVALID
  */
 export function batchPlaceOf(flags: BatchFlags, text: string, flag: string, env: NodeJS.ProcessEnv): PlaceSettings {
-  const [files, endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
-  const bucket = files === undefined ? undefined : s3Settings(files, endpoint, env);
-  if (endpoint !== undefined && bucket === undefined)
-    throw new SluiceError("FLAG_CONFLICT", "--batch-s3-endpoint has no effect without a bucket in --batch-files");
+  const [files, s3Endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
+  const bucket = files === undefined ? undefined : s3Settings(files, s3Endpoint, env);
   const { batchName: name, batchSpool: spool, batchCa: ca, batchCert: certificate, batchKey: key } = flags;
-  const given = { ...batchPlaceFrom(text, flag), name, spool, files, ca, certificate, key };
+  const given = { ...batchPlaceFrom(text, flag), name, spool, files, s3Endpoint, ca, certificate, key };
   checkPlace(given);
   return { ...given, bucket };
 }

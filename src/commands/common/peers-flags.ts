@@ -5,7 +5,7 @@ import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 const HELP = {
   peers:
-    "Redis or Valkey through which replicas share their load and what they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
+    "Redis or Valkey through which replicas share their load and the prompts that they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
   name: "replicas with the same name share; give each pool on one store its own name",
   ca: "PEM file of CA certificates that Sluice trusts for the store; default: those of the system",
   cert: "PEM file of the client certificate for the store",

@@ -37,7 +37,9 @@ describe("targets", () => {
   ])("refuses %s", (text, message) => expect(() => targets([], [text])).toThrow(message));
 
   it("refuses a mixture of TLS and none, and too many servers", () => {
-    expect(() => targets(["https://a", "http://b"], [])).toThrow(/https:\/\/a:443 has TLS and http:\/\/b:80 has no TLS/);
+    expect(() => targets(["https://a", "http://b"], [])).toThrow(
+      /https:\/\/a:443 has TLS and http:\/\/b:80 has no TLS/,
+    );
     expect(() => targets(["http://a"], ["h:1-256"])).toThrow(/257 servers/);
   });
 });

@@ -144,7 +144,7 @@ export async function runReplay(
       if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);
       else
         streams.progress.write(
-          "no report: sluice simulates only requests of an access log, and there is no access log\n",
+          "no report: Sluice simulates only requests of an access log, and there is no access log\n",
         );
     }
     return statusOf(signal);

@@ -32,7 +32,7 @@ describe("studyText", () => {
     expect(studyText(studyOf(runs(), { speed }), { planned: 18 })).toBe(`\
 b2b-saas: 150 customers with a system prompt each
 8 servers of qwen3-32b-2xh100; 45 s of arrivals at 10, 60 requests/s; metrics read every 50 ms; seeds 1 to 3
-realised: 450 to 2,700 requests a run, prompts of 7,200 tokens and answers of 250 on average
+actual: 450 to 2,700 requests per run, prompts of 7,200 tokens and answers of 250 on average
 
 At 60 requests/s: medians of 3 seeds, below them the minimum and the maximum
 policy                   TTFT p50   TTFT p90  faster   TTFT p99       tokens/s  more  hits  max/mean  rejected

@@ -120,7 +120,7 @@ function realisedText(runs: readonly RunResult[]): string {
   const requests = runs.map((run) => run.requests);
   const prompts = runs.map((run) => run.promptTokens);
   const answers = runs.map((run) => run.outputTokens);
-  return `realised: ${between(requests)} requests a run, prompts of ${between(prompts)} tokens and answers of ${between(answers)} on average`;
+  return `actual: ${between(requests)} requests per run, prompts of ${between(prompts)} tokens and answers of ${between(answers)} on average`;
 }
 
 function between(values: readonly number[]): string {

@@ -192,7 +192,7 @@ export function checkCollected(
       const near = nearest(key, written);
       const hint =
         near === undefined
-          ? `; add ${producer || "an extractor for it"} to dataLayer.sources`
+          ? `; configure ${producer || "an extractor"} in dataLayer.sources to write it`
           : `; did you mean \`${partsOf(near)[0]}\` of ${partsOf(near)[1]}?`;
       warn(path, `plugin ${name} reads the attribute ${attribute}, which no endpoint has${hint}`);
     }

@@ -93,7 +93,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
       "c:3:83: plugin endpoint-attribute-filter reads the attribute GPUUtilisation, which no endpoint has; did you mean `GPUUtilization` of dcgm-extractor?",
     ]);
     expect(warnings(reader("custom.depth", "core-metrics-extractor"))).toEqual([
-      "c:3:83: plugin endpoint-attribute-filter reads the attribute custom.depth, which no endpoint has; add core-metrics-extractor to dataLayer.sources",
+      "c:3:83: plugin endpoint-attribute-filter reads the attribute custom.depth, which no endpoint has; configure core-metrics-extractor in dataLayer.sources to write it",
     ]);
   });
 

@@ -95,7 +95,7 @@ export class FlowMetrics implements FlowControlEvents {
       "warn",
       String(priority),
       { priority, band },
-      "requests wait in the band of another priority: no band and no objective has their priority, or all 1,024 bands exist",
+      "requests wait in the band of another priority: no band and no objective has their priority, or there are already 1,024 bands",
     );
   }
 

@@ -343,7 +343,7 @@ export class InferenceCore {
   makeSpareRoom(baseline: number): void {
     this.#spareRoom = spareRoomOf(this.endpoints, {
       ...{ clock: this.clock, baseline, pool: () => this.#pool() },
-      saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
+      detector: () => this.#inForce.detector.plugin,
     });
   }
 

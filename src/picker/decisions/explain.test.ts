@@ -248,7 +248,7 @@ describe("explanation of a decision", () => {
     expect(reason([a, b], { ...drawn, picker: "mine" })).toBe(
       "mine picked it at random from 2 candidates; it had 2.00 points, the best listed candidate 5.00.",
     );
-    expect(reason([c, c], drawn)).toContain("among 2 candidates; none of them had points.");
+    expect(reason([c, c], drawn)).toContain("from 2 candidates; none of them had points.");
   });
 
   it("says why there was no choice, and who filtered whom", () => {

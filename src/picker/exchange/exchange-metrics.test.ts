@@ -61,6 +61,17 @@ describe("a stream (S-91)", () => {
     expect(histogram(core, "request_streaming_itl_seconds")).toEqual([0, 2]);
   });
 
+  it("counts each of the chunks that came together in one piece", () => {
+    const core = new TestCore();
+    const exchange = routed(core, { stream: true });
+    exchange.responseHeaders(200, SSE, false);
+    exchange.responseBody(Buffer.from("data: {}\n\ndata: {}\n\n"), false, 2);
+    core.clock.advance(10);
+    exchange.responseBody(Buffer.from("data: {}\n\ndata: {}\n\ndata: {}\n\n"), false, 3);
+    exchange.responseBody(Buffer.alloc(0), true);
+    expect(histogram(core, "request_streaming_itl_seconds")).toEqual([0.01, 4]);
+  });
+
   it("is one by its content type alone, and of one token has no TPOT (scheduling 8.3(6) and 8.3(8))", () => {
     const core = new TestCore();
     const exchange = routed(core);

@@ -195,15 +195,18 @@ export class InferenceExchange implements Exchange, BudgetHolder, WaitingExchang
     this.#wire.evict(this.#rejection);
   }
 
-  responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
+  responseBody(chunk: Uint8Array, end: boolean, parts = 1): Uint8Array {
     if (this.#ended) return chunk;
     if (this.#response.chunks === 0 && chunk.length > 0) {
       if (!this.#response.begun) this.#response.beginWithoutHeaders(chunk, this.#services.clock.now());
       if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
       else this.#answered();
     }
-    const gap = this.#response.pass(chunk, end, this.#services.clock, this.#held);
-    if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
+    const gap = this.#response.pass(chunk, end, this.#services.clock, this.#held, parts);
+    if (this.#series !== undefined && this.streaming) {
+      if (gap >= 0) this.#series.itl.observe(gap / 1000);
+      if (parts > 1) this.#series.itl.observe(0, parts - 1);
+    }
     const out = this.#restorer?.feed(chunk, end) ?? chunk;
     if (end) this.end("complete");
     return out;

@@ -29,6 +29,8 @@ export class ResponseObserver {
   bytes = 0;
   /** Non-empty chunks so far. */
   chunks = 0;
+  /** Calls of `pass`. */
+  #passes = 0;
   /** Lower case. */
   contentType = "";
   /** Whether the body is compressed: sluice passes it on but cannot read it. */
@@ -107,15 +109,16 @@ export class ResponseObserver {
 
   /**
    * @param now monotonic ms
+   * @param parts so many chunks came together in this one
    * @returns milliseconds since the previous non-empty chunk; NaN for the first one and for an empty one
    */
-  chunk(chunk: Uint8Array, end: boolean, now: number): number {
+  chunk(chunk: Uint8Array, end: boolean, now: number, parts = 1): number {
     let gap = Number.NaN;
     if (chunk.length > 0) {
       if (this.chunks === 0) this.firstByteAt = now;
       else gap = now - this.#lastChunkAt;
       this.#lastChunkAt = now;
-      this.chunks++;
+      this.chunks += parts;
       this.bytes += chunk.length;
       this.#readerNow()?.feed(chunk);
     }
@@ -128,16 +131,16 @@ export class ResponseObserver {
    * @param held the byte budget of the exchange
    * @returns as `chunk`
    */
-  pass(chunk: Uint8Array, end: boolean, clock: Clock, held: HeldBytes): number {
+  pass(chunk: Uint8Array, end: boolean, clock: Clock, held: HeldBytes, parts = 1): number {
     const { holding } = this;
     if (holding && chunk.length > 0 && !held.tryKeep(chunk.length)) this.drop();
     const now = clock.now();
-    const gap = this.chunk(chunk, end, now);
+    const gap = this.chunk(chunk, end, now, parts);
     // The answer was dropped or is complete: bytes that are only passed on do not count in the budget.
     if (holding && !this.holding) held.release();
     // A second read of the clock costs as much as the rest of the handling of a chunk. So the time of one chunk in sixteen
     // counts for all.
-    if ((this.chunks & 15) === 1) this.handling += 16 * (clock.now() - now);
+    if ((this.#passes++ & 15) === 0) this.handling += 16 * (clock.now() - now);
     return gap;
   }
 

@@ -147,8 +147,9 @@ export interface Exchange {
   ): HeaderList | undefined;
   /**
    * Returns the bytes to pass on. They are the same bytes, unless a model name is restored: then the end of a chunk may wait.
+   * @param parts chunks of the model server that came together in this one; by default 1
    */
-  responseBody(chunk: Uint8Array, end: boolean): Uint8Array;
+  responseBody(chunk: Uint8Array, end: boolean, parts?: number): Uint8Array;
   /** Trailers end the response body. Returns the bytes that waited. */
   responseTrailers(): Uint8Array;
   /** Metadata that plugins made from the complete response. Undefined before its end, or when there is none. */

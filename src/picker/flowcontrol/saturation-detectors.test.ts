@@ -50,6 +50,20 @@ describe("utilization detector", () => {
       expect(detector).toMatchObject({ debugState: expect.any(Function) });
     });
 
+    it("says the saturation of one endpoint alone, and counts that as no look at the pool", () => {
+      const warned: LogFields[] = [];
+      const log: Logger = { ...silentLogger, warn: (fields) => void warned.push(fields) };
+      const detector = instanceOf(utilizationDetector, {}, { log });
+      const pool = [load(0, 5, 0), load(1, 0, 0.4), unscraped(2), load(3, 5, 0, -5000)];
+      const alone = () => pool.map((endpoint) => detector.saturationOf!(endpoint, 0));
+      expect(alone()).toEqual([1, 0.5, 1, 1]);
+      expect([detector.staleEndpoints, warned]).toEqual([0, []]);
+      detector.saturation(pool, 0);
+      alone();
+      expect(detector.staleEndpoints).toBe(2);
+      expect(detector).toSatisfy(({ debugState }) => debugState.call(detector).staleEndpoints === 2);
+    });
+
     it("is not clamped above: one hot endpoint of ten is seen", () => {
       const pool = [load(0, 50, 0), ...Array.from({ length: 9 }, (_, i) => load(i + 1, 0, 0))];
       expect(instanceOf(utilizationDetector).saturation(pool, 0)).toBeCloseTo(1, 12);

@@ -91,10 +91,8 @@ class UtilizationDetector implements SaturationDetector {
     let stale = 0;
     let sum = 0;
     for (const endpoint of endpoints) {
-      const queue = endpoint.metrics.waiting / this.#queueDepth;
-      const kv = endpoint.metrics.kvUsage / this.#kvUsage;
-      const load = kv > queue || Number.isNaN(queue) ? kv : queue;
-      if (Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness)) {
+      const load = this.#loadOf(endpoint, now);
+      if (Number.isNaN(load)) {
         stale++;
         sum++;
       } else sum += load;
@@ -102,6 +100,19 @@ class UtilizationDetector implements SaturationDetector {
     this.staleEndpoints = stale;
     if (stale > 0 && now - this.#warnedAt >= WARNING_INTERVAL) this.#warn(endpoints.length, now);
     return sum / endpoints.length;
+  }
+
+  saturationOf(endpoint: Endpoint, now: number): number {
+    const load = this.#loadOf(endpoint, now);
+    return Number.isNaN(load) ? 1 : load;
+  }
+
+  /** NaN = its metrics are missing or stale. */
+  #loadOf(endpoint: Endpoint, now: number): number {
+    const queue = endpoint.metrics.waiting / this.#queueDepth;
+    const kv = endpoint.metrics.kvUsage / this.#kvUsage;
+    const load = kv > queue || Number.isNaN(queue) ? kv : queue;
+    return isFresh(endpoint, now, this.#staleness) ? load : Number.NaN;
   }
 
   /**

@@ -68,7 +68,7 @@ export class KubernetesPool implements PoolSource {
     if (access === undefined)
       throw new SluiceError(
         "KUBERNETES_ACCESS",
-        "sluice finds no Kubernetes: run sluice in a pod, or name a kubeconfig file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
+        "Sluice finds no Kubernetes: run sluice in a pod, or name a kubeconfig file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
       );
     log.info({ server: access.server, namespace: settings.namespace }, "Sluice takes its endpoints from Kubernetes");
     const api = new HttpApiClient({ ...access, clock, log });

@@ -190,7 +190,7 @@ describe("the status of InferenceModels (R-19)", () => {
     await following.until("the bad one", async () => (await verdict("bad")) === WON);
     expect(writes().filter(({ path }) => path.endsWith("/bad/status"))).toHaveLength(4);
     expect(following.warnings).toEqual([
-      expect.stringContaining("sluice could not write the status of an InferenceModel and tries again"),
+      expect.stringContaining("Sluice could not write the status of an InferenceModel and tries again"),
     ]);
   });
 
@@ -276,7 +276,7 @@ describe("the status of InferenceModels (R-19)", () => {
       await following.api.request({ method: "GET", path: objects.path("inferencemodels", "four") });
     expect(cluster.server.log.filter(({ path }) => path.endsWith("/one"))).toEqual([]);
     expect(following.warnings).toEqual([
-      expect.stringContaining("sluice no longer writes the status of InferenceModels"),
+      expect.stringContaining("Sluice no longer writes the status of InferenceModels"),
     ]);
     expect(writes()).toEqual([]);
     expect(await conditions("one")).toEqual([]);

@@ -185,7 +185,7 @@ describe("kinds that are not there (R-31)", () => {
     ]);
     await following.until("other looks", () => absent().every(({ state }) => state.failures > 2), 30_000);
     const told = (texts: readonly string[]) =>
-      texts.filter((text) => text.includes("cannot be read; sluice tries again")).map((text) => text.split(" ", 1)[0]);
+      texts.filter((text) => text.includes("cannot be read; Sluice tries again")).map((text) => text.split(" ", 1)[0]);
     expect([told(following.warnings), told(following.infos).sort()]).toEqual([[], missing]);
 
     await own.install((file) => file.startsWith("inferenceobjectives"));

@@ -192,7 +192,7 @@ describe("a name of SRV records", () => {
     dns.set("A", "a.test", { records: ["10.0.0.1"] });
     await start([{ srv: "s.test" }]);
     expect(found()).toHaveLength(MAX_TARGETS);
-    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: sluice ignores the last ones`]);
+    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: Sluice ignores the last ones`]);
   });
 });
 

@@ -150,7 +150,7 @@ export class SrvLookup implements NameLookup {
       if (targets.length === 0) problems.push("the SRV records name no host");
       else this.#targets = targets.slice(0, MAX_TARGETS);
       if (targets.length > MAX_TARGETS)
-        problems.push(`more than ${MAX_TARGETS} SRV records: sluice ignores the last ones`);
+        problems.push(`more than ${MAX_TARGETS} SRV records: Sluice ignores the last ones`);
     }
     const hosts = new Map<string, HostLookup>();
     for (const { host } of this.#targets)

@@ -152,12 +152,12 @@ export class EventWriter {
       next.waiting = false;
       try {
         await this.#send(next);
-        if (this.#forbiddenUntil !== undefined) this.#options.log.info({}, "sluice writes Kubernetes events again");
+        if (this.#forbiddenUntil !== undefined) this.#options.log.info({}, "Sluice writes Kubernetes events again");
         this.#forbiddenUntil = undefined;
       } catch (error) {
         if (error instanceof ApiError && error.status === 403) this.#forbidden(error);
         else if (!this.#closed)
-          this.#log.log("warn", "event", {}, `sluice could not write a Kubernetes event: ${messageOf(error)}`);
+          this.#log.log("warn", "event", {}, `Sluice could not write a Kubernetes event: ${messageOf(error)}`);
       }
     }
     this.#writing = undefined;
@@ -169,7 +169,7 @@ export class EventWriter {
     const { clock, log } = this.#options;
     if (this.#forbiddenUntil === undefined) {
       const often = `tries again at most every ${FORBIDDEN_PAUSE / MINUTE} minutes, and logs this once`;
-      log.warn({}, `sluice cannot write Kubernetes events, ${often}: ${messageOf(error)}`);
+      log.warn({}, `Sluice cannot write Kubernetes events, ${often}: ${messageOf(error)}`);
     }
     this.#forbiddenUntil = clock.now() + FORBIDDEN_PAUSE;
   }

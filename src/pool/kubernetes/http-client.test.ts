@@ -347,12 +347,12 @@ describe("HttpApiClient", () => {
     const { api } = client(server.url);
     const running = expect(api.request(GET)).rejects.toMatchObject({
       status: 0,
-      message: expect.stringContaining("sluice closed the connection"),
+      message: expect.stringContaining("Sluice closed the connection"),
     });
     await poll("the request", () => server.requests.length === 1);
     await api.close();
     await running;
-    await expect(api.request(GET)).rejects.toThrow("sluice closed the connection");
+    await expect(api.request(GET)).rejects.toThrow("Sluice closed the connection");
     await poll("no connection", () => server.open() === 0);
   });
 });

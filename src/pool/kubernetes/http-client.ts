@@ -91,7 +91,7 @@ export class HttpApiClient implements ApiClient {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const call of this.#calls) call.fail(this.#gone("sluice closed the connection"));
+    for (const call of this.#calls) call.fail(this.#gone("Sluice closed the connection"));
     await this.#pool?.destroy();
     this.#pool = undefined;
   }
@@ -105,7 +105,7 @@ export class HttpApiClient implements ApiClient {
       failure ??= this.#gone(why);
       call?.fail(failure);
     };
-    const onAbort = (): void => giveUp("sluice gave up the request");
+    const onAbort = (): void => giveUp("Sluice gave up the request");
     const timer = this.#clock.after(
       timeout,
       () => giveUp(`no answer to ${request.method} ${request.path} within ${timeout / 1000} s`),
@@ -118,7 +118,7 @@ export class HttpApiClient implements ApiClient {
     try {
       for (let attempt = 0; ; attempt++) {
         const token = await this.#token();
-        if (this.#closed) giveUp("sluice closed the connection");
+        if (this.#closed) giveUp("Sluice closed the connection");
         if (signal?.aborted) onAbort();
         if (failure !== undefined) throw failure;
         call = this.#start(request, token, receiver(opened));

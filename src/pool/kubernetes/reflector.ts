@@ -284,7 +284,7 @@ export class Reflector<T> {
     } catch (error) {
       const key = keyOfObject(object, this.#options.namespace);
       const name = key === undefined ? "an object without a name" : `${key.namespace}/${key.name}`;
-      const text = `${this.#what}: sluice ignores ${name}, which it cannot read: ${messageOf(error)}`;
+      const text = `${this.#what}: Sluice ignores ${name}, which it cannot read: ${messageOf(error)}`;
       this.#log.log("warn", `object ${name}`, {}, text);
       return undefined;
     }
@@ -344,7 +344,7 @@ export class Reflector<T> {
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
       const stay = this.state.kept ? "uses their last known state and " : "";
-      const often = `sluice ${stay}tries again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
+      const often = `Sluice ${stay}tries again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
       const expected = status === 404 && this.#objects === 0;
       const level = expected ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} cannot be read; ${often}: ${this.#problem}`);

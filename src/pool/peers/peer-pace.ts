@@ -14,6 +14,8 @@ const NEW_WAY = 1 / 8;
  * burst.
  */
 const DOUBT = 8;
+/** A larger trust leaves nothing to guess: plans cost time. */
+const SURE = 0.9;
 /** The part of the means that each request has. */
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
@@ -123,7 +125,7 @@ export class PeerPace {
     this.#isPlanned = planUnseen(
       {
         ...{ loads: this.#loads, replicas: this.busy + 1, self: this.self, together },
-        each: this.coincidence.share(this.busy) * recent * (1 - this.#trust),
+        each: this.#trust > SURE ? 0 : this.coincidence.share(this.busy) * recent * (1 - this.#trust),
         ...{ tokens: this.#tokens, lean: this.lean().tokens },
       },
       this.#out,

@@ -57,7 +57,8 @@ const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;
-  const app = guardedApp(authorize, (format) => views.metrics(format));
+  const failed = (error: unknown): void => options.feed?.failed(error);
+  const app = guardedApp(authorize, (format) => views.metrics(format), failed);
 
   app.get("/healthz", (context) => context.text("ok\n"));
   app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
@@ -120,7 +121,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   pageRoutes(app);
   app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));
 
-  const server = await listen(app, options, "the admin pages");
+  const server = await listen(app, options, "the admin pages", failed);
   const address = server.address() as AddressInfo;
   return {
     host: options.host,

@@ -123,11 +123,6 @@ export function gatewayOptions(
       "settings of batches (--batch-..., section batch) have no effect without batch.folder or batch.redis (--batch); give one of them",
     );
   checkPlace(settings.batch);
-  if (rest.s3Endpoint !== undefined && rest.files === undefined)
-    throw new SluiceError(
-      "FLAG_CONFLICT",
-      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without batch.files (--batch-files)",
-    );
   if (rest.webhookSecretFile !== undefined && rest.webhook === undefined)
     throw new SluiceError(
       "FLAG_CONFLICT",

@@ -11,7 +11,8 @@ export interface AttemptListener {
   answerHead(head: ResponseHead): void;
   /** The request was written to its end. */
   requestSent(): void;
-  answerChunk(chunk: Buffer): void;
+  /** @param parts as in `UpstreamHandler.onResponseData` */
+  answerChunk(chunk: Buffer, parts: number): void;
   /** The answer is complete. */
   answerEnd(): void;
   /** The attempt failed before the first byte of an answer: another endpoint may get the request. */
@@ -93,8 +94,8 @@ export class Attempt implements UpstreamHandler {
     if (this.#live) this.#listener.answerHead(readResponseHead(status, headers));
   }
 
-  onResponseData(chunk: Buffer): void {
-    if (this.#live) this.#listener.answerChunk(chunk);
+  onResponseData(bytes: Buffer, parts: number): void {
+    if (this.#live) this.#listener.answerChunk(bytes, parts);
   }
 
   onResponseEnd(): void {

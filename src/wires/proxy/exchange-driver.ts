@@ -187,12 +187,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
     }
   }
 
-  answerChunk(chunk: Buffer): void {
+  answerChunk(chunk: Buffer, parts: number): void {
     const now = this.#in(0);
     this.#client.deadline = now + this.#services.timers.responseIdle;
     if (this.#told) return;
     try {
-      const out = this.#exchange!.responseBody(chunk, false);
+      const out = this.#exchange!.responseBody(chunk, false, parts);
       if (out.length === 0) return;
       this.#tail = out;
       if (this.#client.write(out)) {

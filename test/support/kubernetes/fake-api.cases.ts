@@ -137,7 +137,7 @@ export class FakeCollection implements ApiClient {
       },
     };
     request.signal?.addEventListener("abort", () =>
-      stream.end(refusal(0, "", { message: "sluice gave up the request" })),
+      stream.end(refusal(0, "", { message: "Sluice gave up the request" })),
     );
     this.#streams.add(stream);
     onOpen();

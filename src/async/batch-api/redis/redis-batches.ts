@@ -56,6 +56,8 @@ export interface RedisBatchesOptions extends LinkOptions {
   readonly objects: FileObjects;
   /** Whether the ends of batches are events of a webhook. */
   readonly notifies: boolean;
+  /** The most events that wait; default 100,000. */
+  readonly mostEvents?: number;
 }
 
 /** Files and batches in a Redis or Valkey, with their contents in a bucket or in a folder that all processes share. */
@@ -289,7 +291,7 @@ export class RedisBatches implements Batches {
     const outcome = await this.#link.run(
       MOVE,
       ...[id, member, epoch, to, Number(isOpen(to)), now, `,${statusesBefore(to).join(",")},`, PARTS_STAY],
-      ...[event, type ?? "", MOST_EVENTS, files.length, ...files.flatMap(fileArguments)],
+      ...[event, type ?? "", this.#options.mostEvents ?? MOST_EVENTS, files.length, ...files.flatMap(fileArguments)],
       ...fields.flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
       ...(counts === undefined ? [] : progressFields(counts, { underWay: 0, rate: 0, problem: "" })),
     );

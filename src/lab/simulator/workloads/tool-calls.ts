@@ -46,7 +46,7 @@ const ANSWER = new QuantileFunction([
 export const TOOL_CALLS: WorkloadDefinition = {
   name: "tool-calls",
   about:
-    "calls of programs under two long prompts, beside dialogues, as published of Mooncake's trace of tools and agents: shows which policy keeps few hot prompts and many cold ones",
+    "program calls under two long prompts, and dialogues, as in Mooncake's published trace of tools and agents: shows which policy keeps few hot and many cold prompts",
   rates: [7, 14, 21],
   rateUnit: "requests/s",
   servers: 8,

@@ -134,7 +134,7 @@ export class DecisionComparison {
     }
     if (outcome === undefined) {
       const why = record.refusal === undefined ? "" : ` (${record.refusal.reason})`;
-      this.#notReplayable.add(`was refused before sluice computed anything${why}`);
+      this.#notReplayable.add(`was refused before Sluice computed anything${why}`);
       return;
     }
     this.#sums.replayed++;

@@ -162,9 +162,9 @@ schedulingProfiles:
     expect(study.decisions).toMatchObject({ records: 5, replayed: 2 });
     expect(study.decisions!.notReplayable).toEqual([
       { what: "was not kept in full: save what sluice explain ID --full prints", count: 2 },
-      { what: "was refused before sluice computed anything (saturated)", count: 1 },
+      { what: "was refused before Sluice computed anything (saturated)", count: 1 },
     ]);
-    expect(unwrapped(study)).toContain("Left out: 1 that was refused before sluice computed anything (saturated).");
+    expect(unwrapped(study)).toContain("Left out: 1 that was refused before Sluice computed anything (saturated).");
   });
 
   it("are checked against the configuration that made them where it is built in or given, and say so where not", async () => {
@@ -185,7 +185,7 @@ schedulingProfiles:
     );
     const study = await replayed(recordLines(tampered), QUEUE, { recordedWith: { configText: BLEND } });
     expect(study.decisions).toMatchObject({ doubtful: 3, missing: [], decidedBy: [{ decisions: 10, same: 7 }] });
-    expect(study.decisions!.decidedBy[0]!.difference).toMatch(/ was .*, is /);
+    expect(study.decisions!.decidedBy[0]!.difference).toMatch(/ was .*, now it is /);
     expect(unwrapped(study)).toContain("3 do NOT replay with the configuration that made them");
   });
 

@@ -162,7 +162,7 @@ function notesOf(
   const answers = without((one) => one.generates && one.outputTokens === undefined);
   if (sized > 0)
     notes.push(
-      `The log has no prompt tokens of ${sized} requests: sluice counts a quarter of a token for each received byte.`,
+      `The log has no prompt tokens of ${sized} requests: Sluice counts a quarter of a token for each received byte.`,
     );
   if (bare > 0)
     notes.push(`The log does not say how long ${bare} prompts were: each counts as ${promptTokens} tokens.`);

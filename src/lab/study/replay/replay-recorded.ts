@@ -184,7 +184,7 @@ function nothing(
     const what = skipped.map((one) => `${one.count} x ${one.what}`).join(", ");
     return new SluiceError(
       "REPLAY_INPUT",
-      `${where} ${has} nothing to replay: ${what}. From an access log, sluice plays only POSTs to inference paths with a 2xx answer`,
+      `${where} ${has} nothing to replay: ${what}. From an access log, Sluice plays only POSTs to inference paths with a 2xx answer`,
     );
   }
   const [broken] = first;

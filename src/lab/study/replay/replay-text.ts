@@ -95,7 +95,7 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
   if (rows.length === 0) return lines;
   return [
     ...[...lines, "", "Time from arrival to last token: simulated, and recorded if the log has it"],
-    ...columns([["policy", "p50", "p90", "p99", "requests a server"], ...rows, ["as recorded", ...recorded, spread]]),
+    ...columns([["policy", "p50", "p90", "p99", "requests per server"], ...rows, ["as recorded", ...recorded, spread]]),
     "",
     ...wrapped(
       "The servers are a model: compare the policies with each other. If the row `as recorded` is far from all policies, try another --engine or number of --servers.",
@@ -163,7 +163,7 @@ function checkText({ configHash, decisions, configuration, same, difference }: D
     return `${by}: the command does not have this configuration, so it cannot check these records. Name the file of the configuration with --recorded-with.`;
   const which = configHash === study.configHash ? "the configuration that is tried" : configuration;
   if (same === decisions) return `${by} (${which}): checked: all records replay as they were, bit by bit.`;
-  return `${by} (${which}): ${grouped(decisions - same)} do NOT replay with the configuration that made them (${difference}): do not rely on the figures about them. Did another version of sluice make them, or do plugins keep a state?`;
+  return `${by} (${which}): ${grouped(decisions - same)} do NOT replay with the configuration that made them (${difference}): do not rely on the figures about them. Did another version of Sluice make them, or do plugins keep a state?`;
 }
 
 function doubtLines({ doubtful, replayed, missing, missingHeaders }: DecisionStudy): string[] {

@@ -198,7 +198,7 @@ describe("an access log through another configuration", () => {
     const text = replayStudyText(study).replace(/\s+/g, " ");
     expect(text).toMatch(/The access log has 60 requests to play, 5\.90? s of them from 2026-03-01T00:00:00\.000Z/);
     expect(text).toMatch(/as recorded 2\.00? s 2\.00? s 2\.00? s 20 to 20/);
-    expect(text).toContain("60 requests a run, prompts of 2,000 tokens and answers of 20 on average");
+    expect(text).toContain("60 requests per run, prompts of 2,000 tokens and answers of 20 on average");
   });
 
   it("is the same simulation each time", async () => {

@@ -61,8 +61,8 @@ function facts(index: StudyIndex, workload: StudiedWorkload): Html {
     ["Requests at the top rate", number(requests)],
     ["Scrape interval", `${formatted(workload.scrapeIntervalMs, "ms")}${lag}`],
     ...(workload.pickers === undefined ? [] : [["Pickers", pickersText(workload.pickers)] as const]),
-    ["Mean prompt, realised", length(runs.map((run) => run.promptTokens))],
-    ["Mean output, realised", length(runs.map((run) => run.outputTokens))],
+    ["Mean prompt, actual", length(runs.map((run) => run.promptTokens))],
+    ["Mean output, actual", length(runs.map((run) => run.outputTokens))],
     ["Seeds", seeds.join(", ")],
   ];
   return html`<dl class="facts">${all.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>\n`;

@@ -24,8 +24,12 @@ export interface AnswerEvents {
   answerBegan(): void;
   /** The head of the final answer. @returns whether to go on; false pauses the parser */
   answerHead(status: number, headers: readonly string[]): boolean;
-  /** Bytes of the body: a part of `piece`. @returns whether to go on */
-  answerBody(piece: Buffer, start: number, end: number): boolean;
+  /**
+   * What a piece holds of the body. No parser runs meanwhile.
+   * @param ranges the start and the end of each part, of which a chunked body has several
+   * @returns whether to go on, if the piece has more
+   */
+  answerBody(piece: Buffer, ranges: readonly number[]): boolean;
 }
 
 /**
@@ -37,7 +41,10 @@ export type Progress = "open" | "paused" | "complete" | "failed";
 /** Characters of a piece that are decoded at once: a head seldom has more. */
 const DECODED = 1024;
 
-/** Reads the answers of one connection, one after the other. */
+/**
+ * Reads the answers of one connection, one after the other. The body goes on after the piece that holds it, all its parts at once: a piece of
+ * an event stream has many.
+ */
 export class AnswerParser implements ParserEvents {
   /** Why the bytes are no answer. */
   error: Error | undefined;
@@ -61,8 +68,12 @@ export class AnswerParser implements ParserEvents {
   #length = -1;
   #bodyBytes = 0;
   #complete = false;
+  /** Start and end of the parts of the body in the piece. */
+  readonly #body: number[] = [];
   /** No callback may interrupt another one. */
   #parsing = false;
+  /** Nobody takes more of the body for now. */
+  #stops = false;
 
   /** @param mostBytes bytes of all header names and values of a head */
   constructor(events: AnswerEvents, mostBytes: number) {
@@ -75,7 +86,7 @@ export class AnswerParser implements ParserEvents {
     return this.#headed && !this.reusable;
   }
 
-  /** A call of `read` runs. */
+  /** Bytes are being parsed. */
   get parsing(): boolean {
     return this.#parsing;
   }
@@ -88,6 +99,7 @@ export class AnswerParser implements ParserEvents {
       const later = Math.max(0, piece.length - at - part.length);
       this.rest += later;
       if (progress !== "open" || later === 0) return progress;
+      if (this.#stops) return "paused";
     }
   }
 
@@ -95,6 +107,7 @@ export class AnswerParser implements ParserEvents {
     this.#piece = part;
     this.#text = "";
     this.rest = 0;
+    this.#stops = false;
     this.#parsing = true;
     let code: number;
     try {
@@ -103,6 +116,7 @@ export class AnswerParser implements ParserEvents {
     } finally {
       this.#parsing = false;
     }
+    this.#passBody();
     if (this.error !== undefined) return "failed";
     if (code === OK) return "open";
     if (code !== PAUSED) return this.#failed();
@@ -186,7 +200,8 @@ export class AnswerParser implements ParserEvents {
 
   onBody(at: number, length: number): number {
     this.#bodyBytes += length;
-    return this.#events.answerBody(this.#piece, at, at + length) ? OK : PAUSED;
+    this.#body.push(at, at + length);
+    return OK;
   }
 
   onComplete(): number {
@@ -218,6 +233,12 @@ export class AnswerParser implements ParserEvents {
     const clean = this.#length <= 0 && !transferEncoding;
     this.#length = -1;
     return clean;
+  }
+
+  #passBody(): void {
+    if (this.#body.length === 0) return;
+    this.#stops = !this.#events.answerBody(this.#piece, this.#body);
+    this.#body.length = 0;
   }
 
   #slice(at: number, length: number): string {

@@ -36,8 +36,8 @@ export interface UpstreamHandler {
   onResponseStarted(): void;
   /** @param headers name, value, name, value as they arrived; every byte is a character */
   onResponseStart(status: number, headers: readonly string[]): void;
-  /** The handler may keep the chunk. */
-  onResponseData(chunk: Buffer): void;
+  /** What one read had of the body. The handler may keep the bytes. @param parts pieces in which the server sent them, as far as HTTP shows */
+  onResponseData(bytes: Buffer, parts: number): void;
   onResponseEnd(): void;
   /** Before `onRequestStart`, no byte of the request has left. @param error a `RequestRefused`, or what happened to the connection */
   onResponseError(error: Error & { readonly code?: string }): void;

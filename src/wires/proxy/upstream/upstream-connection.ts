@@ -159,15 +159,12 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     return this.#call === call && !call.paused;
   }
 
-  answerBody(piece: Buffer, start: number, end: number): boolean {
+  answerBody(piece: Buffer, ranges: readonly number[]): boolean {
     const call = this.#call;
     if (call === undefined) return false;
-    let chunk: Buffer;
-    if (piece.buffer === READ_BUFFER.buffer) {
-      chunk = Buffer.allocUnsafe(end - start);
-      piece.copy(chunk, 0, start, end);
-    } else chunk = piece.subarray(start, end);
-    call.handler.onResponseData(chunk);
+    const parts = ranges.length / 2;
+    const keeps = parts === 1 && piece.buffer !== READ_BUFFER.buffer;
+    call.handler.onResponseData(keeps ? piece.subarray(ranges[0], ranges[1]) : copied(piece, ranges), parts);
     return this.#call === call && !call.paused;
   }
 
@@ -227,9 +224,9 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     const { reusable, keptFor } = this.#parser;
     this.#call = undefined;
     call.connection = undefined;
+    // The answer ended with the piece after which it was not to be read.
+    if (call.paused || call.resting) this.#socket!.resume();
     call.paused = false;
-    // A socket may read one more piece after it was told to stop.
-    if (call.resting) this.#socket!.resume();
     call.resting = false;
     // The server answered before it had the whole request: it may read the rest as another one.
     const usable = reusable && call.reusable && !more && this.#sent && this.#socket!.writableLength === 0;
@@ -270,4 +267,14 @@ export class UpstreamConnection implements CallCarrier, AnswerEvents {
     this.#sent = true;
     this.#call!.handler.onRequestSent();
   }
+}
+
+/** A buffer with parts of a piece. @param ranges the start and the end of each */
+function copied(piece: Buffer, ranges: readonly number[]): Buffer {
+  let length = 0;
+  for (let i = 0; i < ranges.length; i += 2) length += ranges[i + 1]! - ranges[i]!;
+  const bytes = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (let i = 0; i < ranges.length; i += 2) at += piece.copy(bytes, at, ranges[i], ranges[i + 1]);
+  return bytes;
 }

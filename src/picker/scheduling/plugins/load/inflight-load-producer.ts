@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { NO_LOAD } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, promptTokens } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
 import {
@@ -67,23 +66,27 @@ export const inflightLoadProducer = defineProducer({
         : 0;
       const holder = matched === undefined ? NONE : onlyBest(matched, count);
       for (let i = 0; i < count; i++) {
+        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
+        else {
+          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
+          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
+        }
         const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
+          requests[i]! += unseen.requests;
+          tokens[i]! += unseen.tokens;
+          const { lean } = peers;
           // Where a prompt belongs, replicas do not share it out.
-          const lean = i === holder ? NO_LOAD : peers.lean;
-          requests[i]! += unseen.requests + lean.requests;
-          tokens[i]! += unseen.tokens + lean.tokens;
+          if (lean.tokens === 0 || i === holder) continue;
+          requests[i]! += lean.requests;
+          // The request may have to wait for one that a peer has just sent, and that one for it.
+          tokens[i]! += lean.tokens + Math.min(MOST_LEAN, uncached[i]!);
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;
-        }
-        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
-        else {
-          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
-          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
         }
       }
     },
@@ -91,6 +94,8 @@ export const inflightLoadProducer = defineProducer({
 });
 
 const NONE = -1;
+/** Tokens: one point of the default profile, as for what a request waits for (`PeerLoad.lean`). */
+const MOST_LEAN = 16_384;
 
 /** Returns the candidate that alone has the most blocks of the prompt; `NONE` where several have as many. */
 function onlyBest(matched: Float64Array, count: number): number {

@@ -106,6 +106,10 @@ function readHeaderMap(reader: Reader, headers: HeaderList, request: Draft): voi
   const from = reader.position;
   const texts = new HeaderTexts(reader);
   while (reader.more) {
+    if (readPlain(reader, texts, headers)) {
+      if (!texts.isLower) isPlain = false;
+      continue;
+    }
     const at = reader.position;
     const tag = reader.tag();
     if (tag === LEN_1) {
@@ -119,6 +123,26 @@ function readHeaderMap(reader: Reader, headers: HeaderList, request: Draft): voi
   request.plainFrom = isPlain ? from : 0;
   request.plainTo = isPlain ? reader.end : 0;
   reader.end = outer;
+}
+
+/**
+ * The next entry of a map, if it is as a reply would write it, but for capitals, and as short as nearly all are.
+ * @returns false = nothing was read
+ */
+function readPlain(reader: Reader, texts: HeaderTexts, headers: HeaderList): boolean {
+  const { bytes, position: at, end } = reader;
+  if (at + 6 > end) return false;
+  const length = bytes[at + 1]!;
+  const nameLength = bytes[at + 3]!;
+  const behind = at + 2 + length;
+  const name = at + 4;
+  const nameEnd = name + nameLength;
+  if (bytes[at] !== LEN_1 || bytes[at + 2] !== LEN_1 || length >= 0x80 || nameLength === 0) return false;
+  if (behind > end || nameEnd + 2 >= behind || bytes[nameEnd] !== LEN_3) return false;
+  if (bytes[nameEnd + 1] !== behind - nameEnd - 2) return false;
+  headers.append(texts.nameAt(name, nameEnd), texts.at(nameEnd + 2, behind));
+  reader.position = behind;
+  return true;
 }
 
 /**

@@ -69,7 +69,7 @@ class MaxScorePicker implements Picker {
   /** Returns the total of the last ordered place. */
   #threshold(totals: Float64Array, count: number, places: number): number {
     const best = this.#best;
-    best.fill(Number.NEGATIVE_INFINITY, 0, places);
+    for (let place = 0; place < places; place++) best[place] = Number.NEGATIVE_INFINITY;
     const last = places - 1;
     for (let i = 0; i < count; i++) {
       const total = totals[i]!;

@@ -22,6 +22,7 @@ import {
 } from "../../../prefix/block-hash.ts";
 import { NEVER } from "../../../prefix/entry-lru.ts";
 import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex, pairsWithin } from "../../../prefix/prefix-index.ts";
+import { fillFirst } from "../../candidates.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
 /** The name of the profile whose endpoint computes the prompt in disaggregated serving (scheduling 3.10.4). */
@@ -167,8 +168,8 @@ class ApproxPrefixCache implements Producer {
     this.#blockTokens = blockTokens;
     this.#isWhole = hashed.prompts.length === 1 && this.#hashes.count < maxBlocks;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
-    candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
-    candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
+    fillFirst(candidates.column(PREFIX_TOTAL_BLOCKS), this.#hashes.count, count);
+    fillFirst(candidates.column(PREFIX_BLOCK_TOKENS), blockTokens, count);
   }
 
   /** The endpoint will soon hold the prompt, so the next request with the same prefix should follow this one. */

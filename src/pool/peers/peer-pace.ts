@@ -54,6 +54,7 @@ export class PeerPace {
   /** Whether the plan has any request; the moment that it is for, NaN = none. */
   #isPlanned = false;
   #plannedAt = Number.NaN;
+  #version = 0;
   /** Computed with the plan. */
   #trust = 0;
   readonly #lean = { requests: 0, tokens: 0 };
@@ -104,10 +105,15 @@ export class PeerPace {
     return this.#lean;
   }
 
-  /** How much the last requests of this process say of where its peers have sent theirs, 0 to 1. */
-  trust(now: number): number {
-    this.#plan(now);
+  /** How much the last requests of this process say of where its peers have sent theirs, 0 to 1; for the moment of `version`. */
+  get trust(): number {
     return this.#trust;
+  }
+
+  /** Plans for a moment. @returns another number once anything has changed since the last call */
+  version(now: number): number {
+    this.#plan(now);
+    return this.#version;
   }
 
   #recentAt(now: number): number {
@@ -118,6 +124,7 @@ export class PeerPace {
   #plan(now: number): void {
     if (this.#plannedAt === now) return;
     this.#plannedAt = now;
+    this.#version++;
     const recent = this.#recentAt(now);
     this.#trust = recent ** 2 / (recent ** 2 + DOUBT ** 2);
     const together = this.coincidence.together(this.busy, this.lagMs);

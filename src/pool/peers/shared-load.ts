@@ -30,6 +30,7 @@ export class SharedLoad implements PeerPart, PlannedAddress {
   #recentTokens = 0;
   #sentAt = 0;
   readonly #unseen = { requests: 0, tokens: 0 };
+  #seenVersion = -1;
 
   constructor(key: string, pace: PeerPace) {
     this.key = key;
@@ -67,12 +68,15 @@ export class SharedLoad implements PeerPart, PlannedAddress {
   unseen(now: number): InFlightLoad {
     const pace = this.#pace;
     if (pace.busy === 0) return NO_LOAD;
-    const trust = pace.trust(now);
-    const lags = (now - this.#sentAt) / pace.lagMs;
-    if (this.planned === 0 && (this.#recent === 0 || lags > LAGS)) return NO_LOAD;
-    const share = pace.busy * Math.exp(-lags) * trust;
-    this.#unseen.requests = share * this.#recent + this.planned;
-    this.#unseen.tokens = share * this.#recentTokens + this.planned * pace.tokens;
+    const version = pace.version(now);
+    // A decision asks more than once.
+    if (version !== this.#seenVersion) {
+      this.#seenVersion = version;
+      const lags = (now - this.#sentAt) / pace.lagMs;
+      const share = this.#recent === 0 || lags > LAGS ? 0 : pace.busy * Math.exp(-lags) * pace.trust;
+      this.#unseen.requests = share * this.#recent + this.planned;
+      this.#unseen.tokens = share * this.#recentTokens + this.planned * pace.tokens;
+    }
     return this.#unseen;
   }
 

@@ -5,7 +5,7 @@
  *   node bench/replicas-routing.ts [--seeds 5] [--pickers 2,4,8] [--only PART-OF-A-NAME] [--trace MOONCAKE-FILE] [--window 10m]
  *                                  [--profile default]
  *
- * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds.
+ * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds; beside it, how far seeds lie apart.
  */
 import { parseArgs } from "node:util";
 import { CATALOGUE } from "../src/lab/study/catalogue.ts";
@@ -60,6 +60,8 @@ const CASES: readonly Case[] = [
 ];
 
 interface Figures {
+  /** Of each seed. */
+  readonly p90s: readonly number[];
   readonly p90: number;
   readonly p99: number;
   readonly evenness: number;
@@ -71,7 +73,7 @@ let failed = false;
 for (const one of CASES) {
   if (!one.name.includes(values.only)) continue;
   console.log(`\n# ${one.name}, ${values.seeds} seeds\n`);
-  console.log("pickers               TTFT p90 ms         p99 ms         max/mean load   hits");
+  console.log("pickers               TTFT p90 ms  of seeds          p99 ms         max/mean load   hits");
   const single = await played(one, {});
   print("1", single, single);
   for (const count of values.pickers.split(",")) {
@@ -92,6 +94,7 @@ async function played(one: Case, flags: SimulateFlags): Promise<Figures> {
   const { runs } = await runStudy(await one.plan({ ...flags, policy: [values.profile], seeds: values.seeds }));
   const mean = (of: (run: RunResult) => number): number => runs.reduce((sum, run) => sum + of(run), 0) / runs.length;
   return {
+    p90s: runs.map(({ ttft }) => ttft.p90),
     p90: mean(({ ttft }) => ttft.p90),
     p99: mean(({ ttft }) => ttft.p99),
     evenness: mean(({ maxToMeanLoad }) => maxToMeanLoad),
@@ -99,10 +102,12 @@ async function played(one: Case, flags: SimulateFlags): Promise<Figures> {
   };
 }
 
-function print(name: string, { p90, p99, evenness, hits }: Figures, single: Figures): void {
+function print(name: string, { p90s, p90, p99, evenness, hits }: Figures, single: Figures): void {
+  const ratios = p90s.map((value, i) => value / single.p90s[i]!);
+  const range = `${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)}`;
   const ratio = (value: number, of: number): string => `${value.toFixed(0).padStart(7)} ${(value / of).toFixed(2)}x`;
   console.log(
-    `${name.padEnd(20)} ${ratio(p90, single.p90)}  ${ratio(p99, single.p99)}  ${evenness.toFixed(2).padStart(8)} ${(evenness - single.evenness).toFixed(2).padStart(6)}  ${hits.toFixed(3).padStart(7)}`,
+    `${name.padEnd(20)} ${ratio(p90, single.p90)} ${range.padStart(9)}  ${ratio(p99, single.p99)}  ${evenness.toFixed(2).padStart(8)} ${(evenness - single.evenness).toFixed(2).padStart(6)}  ${hits.toFixed(3).padStart(7)}`,
   );
 }
 

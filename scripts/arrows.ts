@@ -217,7 +217,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // async
   "async/batch-api": [
     ...["async/batch", "async/brokers", "async/dispatch", "async/gates"],
-    ...["base/document", "base/plugin", "base/redis"],
+    ...["base/document", "base/plugin", "base/process", "base/redis"],
   ],
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process", "base/redis"],
   "async/brokers": ["base/document", "base/plugin", "base/redis"],

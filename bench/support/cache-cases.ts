@@ -61,6 +61,7 @@ export const CACHE_CASES: readonly CacheCase[] = [
   { name: "b2b-saas, 12 bytes a token", workload: B2B, flags: { rate: ["25"], bytesPerToken: "12" }, errs: "fixed" },
   { name: "conversations", workload: "conversations", flags: { rate: ["4"] } },
   { name: "conversations, restarts", workload: "conversations", flags: { rate: ["4"] }, restartEveryMs: 10_000 },
+  { name: "tool calls", workload: "tool-calls", flags: { rate: ["14"] } },
   { name: "documents, 1x", workload: "working-set-1x", flags: { rate: ["10"] } },
   { name: "documents, 4x", workload: "working-set-4x", flags: { rate: ["4"] }, errs: "always" },
   { name: "documents, 1x, restarts", workload: "working-set-1x", flags: { rate: ["10"] }, restartEveryMs: 7_000 },

@@ -101,7 +101,7 @@ export function App() {
   return (
     <div class={isStale ? "shell stale" : "shell"}>
       <button type="button" class="button skip" onClick={() => main.current?.focus()}>
-        Skip to the contents
+        Skip to the content
       </button>
       <header class="top">
         <a class="brand" href={linkTo("overview")}>
@@ -143,7 +143,7 @@ export function App() {
           <div class="lost-banner" role="alert">
             <span>
               <b>Connection lost.</b> The page shows the state of <Moment at={connection.since} />: {connection.because}
-              . It comes back by itself.
+              . The page reconnects automatically.
             </span>
           </div>
         )}

@@ -31,7 +31,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "keys",
-    about: "make and change the keys of a gateway's clients",
+    about: "create and change the keys of gateway clients",
     load: async () => (await import("./keys/command.ts")).keysCommand(),
   },
   {
@@ -62,7 +62,7 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     term: "batch [options] <in.jsonl> <out.jsonl>",
     about:
-      "send a batch file (OpenAI's format) through the Async Processor, or go on with it; ls, show, cancel: batches of the Batch API",
+      "send a batch file (OpenAI's format) through the Async Processor, or continue it; ls, show, cancel: batches of the Batch API",
     load: async () => {
       const { batchCommand } = await import("./dispatch/queue-commands.ts");
       const { withApiBatches } = await import("./batch/command.ts");
@@ -86,22 +86,22 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "explain [options] [id]",
-    about: "say why a request went where it went, or why it was refused",
+    about: "explain why a request went to its endpoint, or why it was refused",
     load: async () => (await import("./explain/command.ts")).explainCommand(),
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as at a start of sluice",
+    about: "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as sluice does at its start",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {
     term: "explain-config [options] <file>",
-    about: "print every value in force of an EndpointPickerConfig, and where it comes from",
+    about: "print every effective value of an EndpointPickerConfig, and its origin",
     load: async () => (await import("./config/command.ts")).explainConfigCommand(),
   },
   {
     term: "migrate-config [options] <file>",
-    about: "print an EndpointPickerConfig of any release in its newest form",
+    about: "print an EndpointPickerConfig of any release in the newest form",
     load: async () => (await import("./config/command.ts")).migrateConfigCommand(),
   },
   {

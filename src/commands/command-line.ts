@@ -5,7 +5,7 @@ import { COMMANDS, commandIn, nameOf } from "./catalogue.ts";
 import { command } from "./common/command.ts";
 
 const EXIT_STATUSES = `
-Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the work.
+Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the command.
 ${ERRORS_PAGE} lists the cause and the remedy of every error.`;
 
 const ABOUT = "Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.";

@@ -61,7 +61,7 @@ describe("a command that ends with an error", () => {
     [
       "the number of arguments",
       ["sim", "a", "b"],
-      /^sluice: sluice sim takes no argument, and got a, b\n {2}ARGUMENT_UNEXPECTED: .*#argument_unexpected\n$/,
+      /^sluice: sluice sim takes no argument, but got a, b\n {2}ARGUMENT_UNEXPECTED: .*#argument_unexpected\n$/,
     ],
     [
       "a flag of dispatch",

@@ -100,10 +100,10 @@ describe("a gateway with the Batch API", () => {
       ...args,
     );
     expect((await second.ended()).code).toBe(1);
-    expect(second.stderr).toContain("another process serves the batches of");
+    expect(second.stderr).toContain("another process already serves the batches in");
     const remote = sluice("gateway", "--endpoints", endpoints, "--batch", "redis://127.0.0.1:6379");
     expect((await remote.ended()).code).toBe(2);
-    expect(remote.stderr).toContain("batches in a Redis need a place for files that all processes reach");
+    expect(remote.stderr).toContain("batches in Redis need a place for files that all processes reach");
   });
 
   it("ends in order while a batch runs", async () => {

@@ -27,7 +27,7 @@ describe("sluice check-server", () => {
       expect(lines).toHaveLength(20);
       expect(lines.filter((line) => /^(warn|FAIL|skip) /.test(line))).toEqual([]);
       expect(lines.at(-1)).toBe(
-        "19 ok, 0 warn, 0 FAIL, 0 skip: every MUST that was checked holds (metrics of vllm, model sim)",
+        "19 ok, 0 warn, 0 FAIL, 0 skip: the server meets every MUST that was checked (metrics of vllm, model sim)",
       );
       const json = await check(`http://${address}/v1`, "--json", "--skip-generation", ...PATIENTLY);
       expect(json.code).toBe(0);
@@ -37,7 +37,7 @@ describe("sluice check-server", () => {
     }
   });
 
-  it("ends with 1 when a MUST is broken", async () => {
+  it("ends with 1 when the server breaks a MUST", async () => {
     const simulator = sluice("sim", "--host", "127.0.0.1", "--port", "0");
     try {
       const address = await simulator.listening("sim");
@@ -45,7 +45,7 @@ describe("sluice check-server", () => {
       const { code, stdout } = await check(address, ...names, ...PATIENTLY);
       expect(code).toBe(1);
       expect(stdout).toMatch(/^FAIL {2}KVCacheUtilization: vllm:generation_tokens_total is a counter/m);
-      expect(stdout).toMatch(/1 FAIL, .*a MUST is broken/);
+      expect(stdout).toMatch(/1 FAIL, .*the server breaks a MUST/);
     } finally {
       await simulator.stop();
     }

@@ -40,7 +40,7 @@ describe("the pictures of the page", () => {
   it("show the demo with both policies side by side, and one decision", async () => {
     const demo = await onFreePorts(async () => {
       const process = sluice("demo");
-      await process.until("both halves", () => process.stdout.includes("the page controls it"), 90_000);
+      await process.until("both halves", () => process.stdout.includes("control it on the page"), 90_000);
       return process;
     });
     const browser = await startChromium();

@@ -39,11 +39,11 @@ describe.each(KINDS)("batch files on %s", (kind) => {
       await run.stop(signal);
       if (signal !== "SIGINT") continue;
       expect(run.exit?.code).toBe(130);
-      expect(run.stderr).toContain("interrupted; the same command continues from here");
+      expect(run.stderr).toContain("interrupted; to continue, run the same command again");
     }
     await desk.gateway.answers();
     const last = await desk.run("batch", input, output, "--queue", "q", "--concurrency", "300");
-    expect(last.stderr).toMatch(/continuing: 1,\d\d\d of 1,500 lines have their answer/);
+    expect(last.stderr).toMatch(/continuing: 1,\d\d\d of 1,500 lines already have an answer/);
     expect(last.stderr).toContain("1,500 lines answered in");
     expect(last).toMatchObject({ code: 0, stdout: "" });
     const answers = desk.lines("out.jsonl").map((text) => JSON.parse(text));
@@ -64,7 +64,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
     const input = desk.write("in.jsonl", batchLine("a"));
     const words = ["batch", input, desk.path("out.jsonl"), "--config", desk.config, "--queue", "q"];
     const run = desk.start(...words);
-    await run.until("the notice", () => run.stderr.includes('nothing was taken from queue "q"'), 30_000);
+    await run.until("the notice", () => run.stderr.includes('no request has left queue "q"'), 30_000);
     expect(await desk.run("batch", input, desk.path("out.jsonl"), "--queue", "q")).toMatchObject({
       ...{ code: 1, stderr: expect.stringContaining("another process works on this batch") },
     });
@@ -91,7 +91,7 @@ describe("a batch whose server dies", () => {
       await server.kill();
       await run.until(
         "the notice",
-        () => run.stderr.split("the batch waits until it ends").length > (at === 50 ? 1 : 2),
+        () => run.stderr.split("the batch waits until the store answers again").length > (at === 50 ? 1 : 2),
       );
       await server.restart();
     }
@@ -151,7 +151,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     const payload = await desk.run("results", "--payload", "--count", "1", "--timeout", PATIENCE);
     expect(payload.stdout).toContain("six");
     expect(await desk.run("results", "--count", "1", "--timeout", "0s")).toMatchObject({
-      ...{ code: 1, stdout: "", stderr: "sluice: 0 of 1 results came\n" },
+      ...{ code: 1, stdout: "", stderr: "sluice: 0 of 1 results arrived\n" },
     });
   });
 
@@ -242,7 +242,7 @@ describe("mistakes", () => {
       ],
       [["queue", "ls", "--sqlite", desk.path("typo.db")], 1, /there is no queue file .*typo\.db/],
       [["results", "--sqlite", desk.config], 1, /is not an SQLite database, and stays unchanged/],
-      [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give one of --config, --redis and --sqlite/],
+      [["queue", "ls", "--sqlite", "a", "--redis", "b"], 2, /give only one of --config, --redis and --sqlite/],
     ] as const;
     const runs = mistakes.map(([words]) => desk.start(...words));
     for (const [at, [words, code, said]] of mistakes.entries()) {
@@ -269,11 +269,11 @@ describe("what is no message", () => {
     };
     const dead = await run("queue", "peek", "q", "--dead");
     expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is not JSON/);
-    expect((await run("queue", "requeue", "q")).stderr).toBe("sluice: 1 of 1 dead letters are in queue q again\n");
+    expect((await run("queue", "requeue", "q")).stderr).toBe("sluice: 1 of 1 dead letters are back in queue q\n");
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");
     expect(results.stdout).toBe('{"id":"a","payload":"x"}\n');
-    expect(results.stderr).toMatch(/removed an entry from the queue that is not a result: result is not JSON/);
+    expect(results.stderr).toMatch(/removed a queue entry that is not a result: result is not JSON/);
     await desk.close();
   });
 });

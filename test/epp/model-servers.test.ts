@@ -52,7 +52,7 @@ describe("sluice epp in front of several kinds of model server", () => {
     expect([...seen]).toEqual([`127.0.0.1:${sims[0]!.port}`]);
     client.close();
     const [latest] = await getJson<{ why: string }[]>(`${epp.adminUrl}/debug/decisions`);
-    expect(latest!.why).toContain("no other of 4 candidates was left; decision-tree-filter dropped 3");
+    expect(latest!.why).toContain("it was the only one left of 4 candidates; decision-tree-filter dropped 3");
   });
 });
 

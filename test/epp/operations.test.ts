@@ -143,7 +143,7 @@ describe("sluice epp with its operational flags", () => {
   });
 
   it("logs for people when asked to", () => {
-    expect(epp.process.stderr).toMatch(/^\d{4}-\S+Z\tINFO\tsluice\tconfiguration in force\t\{/m);
+    expect(epp.process.stderr).toMatch(/^\d{4}-\S+Z\tINFO\tsluice\tconfiguration in use\t\{/m);
   });
 });
 

@@ -100,7 +100,7 @@ describe("sluice epp --resources", () => {
       await poll(`its removal, round ${round}`, async () => (await serving()) === NOT_SERVING);
       expect(await outcome(epp, "m")).toMatch(/^503 /);
     }
-    expect(epp.process.stderr).toContain("none of them is the InferencePool of this process: not ready");
+    expect(epp.process.stderr).toContain("but not the InferencePool of this process; not ready");
   });
 
   it("takes the pool that --pool-name names, and enforces matching when told to", async () => {
@@ -115,7 +115,7 @@ describe("sluice epp --resources", () => {
       { "a.yaml": POOL, "b.yaml": POOL.replace("name: pool", "name: other") },
       [],
       1,
-      /default\/other, default\/pool; say which with --pool-name/,
+      /default\/other, default\/pool; choose one with --pool-name/,
     ],
     [
       "a broken manifest",

@@ -44,7 +44,7 @@ describe("sluice epp refuses to start (E-120)", () => {
       "with a pool where there is no Kubernetes",
       ["--pool-name", "p"],
       1,
-      /no Kubernetes here: run it in a pod, or name a file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints/,
+      /Sluice finds no Kubernetes: run sluice in a pod, or name a kubeconfig file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints/,
     ],
     [
       "with a selector and no name of its own (R-39)",

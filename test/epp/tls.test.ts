@@ -164,8 +164,8 @@ describe("sluice epp --client-ca", () => {
     expect(await admitted(epp.port)).toBe(false);
     expect(await admitted(epp.port, second.client)).toBe(false);
     await epp.process.until("the complaints", () =>
-      ["it shows no certificate", "its certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE"].every((text) =>
-        epp.process.stderr.includes(`a client of the ext_proc port was refused: ${text}`),
+      ["the client sent no certificate", "its certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE"].every(
+        (text) => epp.process.stderr.includes(`a client of the ext_proc port was refused: ${text}`),
       ),
     );
     expect(epp.process.stderr).toContain('"address":"127.0.0.1"');

@@ -75,7 +75,7 @@ describe("why a request went where it went, of a running gateway", () => {
       return UP.test(out) ? { id, out } : undefined;
     });
     expect(unwrapped(out)).toContain(
-      `Request ${id} went to default/server-2 (${addressOf(1)}): no other of 3 candidates was left; header-based-testing-filter dropped 2. `,
+      `Request ${id} went to default/server-2 (${addressOf(1)}): it was the only one left of 3 candidates; header-based-testing-filter dropped 2. `,
     );
     expect(unwrapped(out)).toMatch(/profile tested picker max-score-picker configuration [0-9a-f]{12} /);
     expect(out).toMatch(
@@ -112,7 +112,7 @@ describe("why a request went where it went, of a running gateway", () => {
     const number = answer.headers["x-sluice-decision"] as string;
     expect(number).toMatch(/^\d+$/);
     expect(answer.headers["x-sluice-decision-reason"]).toBe(
-      `Request asked went to default/server-1 (${addressOf(0)}): no other of 3 candidates was left; header-based-testing-filter dropped 2.`,
+      `Request asked went to default/server-1 (${addressOf(0)}): it was the only one left of 3 candidates; header-based-testing-filter dropped 2.`,
     );
     expect((await explain(number)).out).toContain("Request asked went to");
     const refused = await send("denied", "192.0.2.1:1", asks);
@@ -143,13 +143,13 @@ describe("why a request went where it went, of a running gateway", () => {
     };
     const same = await replay("--config-file", CONFIG);
     expect(same.out).toContain(
-      `made again with ${CONFIG}:\nsame pick, and all totals agree bit by bit.\nNow: Request kept went to`,
+      `replayed with ${CONFIG}:\nsame pick, and all totals agree bit by bit.\nNow: Request kept went to`,
     );
     expect(same.code).toBe(0);
     // The built-in configuration weighs more, and has data of its own.
     const other = await replay();
-    expect(other.out).toMatch(/made again with built-in configuration:\n {2}the /);
-    expect(other.out).toMatch(/The configurations differ: [0-9a-f]{12} then, [0-9a-f]{12} now/);
+    expect(other.out).toMatch(/replayed with built-in configuration:\n {2}the /);
+    expect(other.out).toMatch(/The configurations differ: recorded [0-9a-f]{12}, now [0-9a-f]{12}/);
     expect(other.code).toBe(1);
     const { code: without, err } = await explain("silent", "--full");
     expect([without, err]).toEqual([

@@ -112,7 +112,7 @@ describe("certificates of a change that needs a restart", () => {
     const secure = (key: string) =>
       `listeners: [{ address: 127.0.0.1:0 }, { address: 127.0.0.1:0, tls: { certificate: tls.crt, key: ${key} } }]\n`;
     write(`${secure("tls.crt")}retries: { max: 1 }\n`);
-    await said("the changed gateway file is refused");
+    await said("the gateway refuses the changed gateway file");
     expect((await refused())?.[1]).toBe("1");
     write(`${HERE}servers: { tls: { ca: nowhere.crt } }\n`);
     await said("nowhere.crt");

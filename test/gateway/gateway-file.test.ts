@@ -87,7 +87,7 @@ describe("sluice gateway --config", () => {
     const settings = "picker: { profile: sticky-until-saturated }\nretries: { max: 3 }\nobjectives: { batch: -1 }\n";
     file.write(`${HEAD}${list([third])}${settings}`);
     await gateway.process.until("the change", () =>
-      gateway.process.stderr.includes("the changed gateway file is in force"),
+      gateway.process.stderr.includes("the gateway uses the changed gateway file"),
     );
     const later = await Promise.all(Array.from({ length: 50 }, () => complete(gateway.url)));
     expect([first.waiting + second.waiting, third.seen]).toEqual([200, 50]);

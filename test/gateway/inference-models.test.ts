@@ -85,7 +85,7 @@ it("InferenceModels turn flow control on and off in `sluice gateway`, and each r
   await poll("flow control", async () => (await page()).status === 200, 20_000);
   expect((await queues()).bands.map(({ priority }) => priority)).toEqual([1, 0, -1]);
   await poll("the log", () => gateway.process.stderr.includes("flow control is on: there are InferenceModels"), 20_000);
-  expect(gateway.process.stderr).toMatch(/"two\\" is not a weight, so weight 1 counts/);
+  expect(gateway.process.stderr).toMatch(/"two\\" is not a weight, so Sluice uses weight 1/);
 
   const held = { "x-sim-stall-after-tokens": "0" };
   for (let i = 0; i < SLOTS; i++) void send("chat", held);

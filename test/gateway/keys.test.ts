@@ -300,7 +300,7 @@ describe("sluice gateway with keys", () => {
   it("keeps its keys while the file is broken, and says where", async () => {
     const good = readFileSync(keysFile, "utf8");
     writeFileSync(keysFile, good.replace("models:", "model:"));
-    await gateway.process.until("the error line", () => gateway.process.stderr.includes("the old keys stay in force"));
+    await gateway.process.until("the error line", () => gateway.process.stderr.includes("keeps the old keys"));
     expect(gateway.process.stderr).toMatch(/keys\.yaml:\d+:\d+: keys\[0\]\.model: unknown key `model`; did you mean/);
     expect((await send(gateway.url, bearer(key))).status).toBe(200);
     writeFileSync(keysFile, good);

@@ -24,8 +24,8 @@ describe("what the gateway says to a request that it refuses", () => {
   const CHAT = "/v1/chat/completions";
 
   it.each([
-    ["a list", "[]", "the request body must be a JSON object, and is an array"],
-    ["a text", '"hello"', "the request body must be a JSON object, and is a string"],
+    ["a list", "[]", "the request body must be a JSON object, but is an array"],
+    ["a text", '"hello"', "the request body must be a JSON object, but is a string"],
     ["half an object", '{"model": "sim"', "the request body is empty or ends too early; send a complete JSON object"],
     [
       "an object that is none",
@@ -59,7 +59,7 @@ describe("what the gateway says to a request that it refuses", () => {
     const answer = await ask(`${empty.url}${CHAT}`, { headers: JSON_HEADERS, body: chat("hello") });
     expect([answer.status, answer.headers["x-gateway-error"]]).toEqual([503, "no-endpoint"]);
     expect(answer.headers["x-request-id"]).toMatch(UUID);
-    await poll("the warning", () => empty.process.stderr.includes("no endpoints are listed"));
+    await poll("the warning", () => empty.process.stderr.includes("the file lists no endpoints"));
   });
 
   /** The whole answer to bytes on a connection of their own. */

@@ -180,7 +180,7 @@ describe("the log of requests of a gateway", () => {
     const dropped = async () =>
       Number(/^sluice_request_log_dropped_total (\d+)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1]);
     await poll("the dropped line", async () => (await dropped()) > 0);
-    await poll("the warning", () => process.stderr.includes("lines of the log of requests were dropped"));
+    await poll("the warning", () => process.stderr.includes("the gateway dropped lines of the log of requests"));
     expect((await ask(`${url}${CHAT}`, { headers: headers("more"), body: chat("hello") })).status).toBe(200);
     await process.stop("SIGTERM");
     expect(process.exit).toEqual({ code: 0, signal: null });
@@ -223,7 +223,7 @@ describe("the log flags of a gateway", () => {
       { part: "admin", address: expect.stringMatching(/^127\.0\.0\.1:\d+$/) },
     ]);
     expect(portOf(String(ready[0]!["address"]))).toBeGreaterThan(0);
-    await json.until("the warning", () => json.stderr.includes("no endpoints are listed"));
+    await json.until("the warning", () => json.stderr.includes("the file lists no endpoints"));
     await json.stop();
 
     const text = sluice(...(base as [string]), "--log-format", "console", "--log-level", "error");

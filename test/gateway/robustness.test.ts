@@ -31,7 +31,7 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
 
   it.each([
     ["malformed JSON", "{", 400, /is empty or ends too early/],
-    ["an array", "[]", 400, /must be a JSON object, and is an array/],
+    ["an array", "[]", 400, /must be a JSON object, but is an array/],
     ["no model", '{"messages":[{"role":"user","content":"x"}]}', 400, /model not found in request body/],
     ["no messages", '{"model":"m"}', 400, /must have valid messages field/],
     ["an empty body with a length", "", 400, /is empty or ends too early/],
@@ -216,7 +216,7 @@ describe("a start that cannot work ends with one clear line", () => {
     [
       "an epp for a pool where there is no Kubernetes",
       ["epp", "--pool-name", "p"],
-      /no Kubernetes here: .* without Kubernetes give --endpoints/,
+      /Sluice finds no Kubernetes: .* without Kubernetes give --endpoints/,
       1,
     ],
     ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],

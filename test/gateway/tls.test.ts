@@ -111,7 +111,7 @@ describe("clients over TLS", () => {
       expect(await curl(version, ...own, ...body, url())).toMatch(/ 200$/);
     await expect(curl("--http2", ...body, url())).rejects.toThrow("Command failed");
     await poll("the log", () =>
-      gateway.process.stderr.includes("a client of the gateway port was refused: it shows no certificate"),
+      gateway.process.stderr.includes("a client of the gateway port was refused: the client sent no certificate"),
     );
   });
 

@@ -86,9 +86,11 @@ describe("a model server that answers 404 to the target of an InferenceModel", (
   it("costs one line where no right to write events was granted, as the published charts grant none (R-38)", async () => {
     const { ask, lines } = await picker("published");
     for (let i = 0; i < 5; i++) await ask();
-    await poll("the word", () => lines("no events are written").length > 0);
-    expect(lines("no events are written")).toHaveLength(1);
-    expect(lines("no events are written")[0]).toMatch(/give .* a Role with create on events in namespace inference/);
+    await poll("the word", () => lines("Sluice cannot write Kubernetes events").length > 0);
+    expect(lines("Sluice cannot write Kubernetes events")).toHaveLength(1);
+    expect(lines("Sluice cannot write Kubernetes events")[0]).toMatch(
+      /give .* a Role with create on events in namespace inference/,
+    );
     expect(await events()).toEqual([]);
   });
 
@@ -103,7 +105,7 @@ describe("a model server that answers 404 to the target of an InferenceModel", (
     });
     await ask();
     expect(await events()).toHaveLength(1);
-    expect(lines("events are written")).toEqual([]);
+    expect(lines("Kubernetes event")).toEqual([]);
     expect(lines("forbidden")).toEqual([]);
   });
 });

@@ -100,7 +100,7 @@ describe("a picker with a label selector in the place of a pool (R-39)", () => {
 
   it.each([
     ["is not set", {}],
-    ['is "pool-epp" and not of the form NAME-HASH-HASH', { POD_NAME: "pool-epp" }],
+    ['is "pool-epp" but must have the form NAME-HASH-HASH', { POD_NAME: "pool-epp" }],
   ])("does not start where POD_NAME %s", async (says, env) => {
     const process = clusterEpp({ kubeconfig, source: SOURCE, env });
     expect(await process.ended()).toMatchObject({ signal: null, code: expect.toSatisfy((code) => code > 0) });

@@ -117,6 +117,16 @@ if (helm !== undefined) {
       expect((await ask(url, { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
     });
 
+    it("alerts about the batches of its own pods", () => {
+      const prometheusRule = { enabled: true, without: ["SluiceBatchWebhookFails"], labels: { team: "llm" } };
+      const rule = one(rendered("gateway", { ...GATEWAY, prometheusRule }), "PrometheusRule");
+      expect(rule.metadata.labels).toMatchObject({ team: "llm" });
+      const { rules } = rule["spec"].groups[0];
+      expect(rules.map(({ alert }: { alert: string }) => alert)).toEqual(["SluiceBatchWebhookGivenUp"]);
+      expect(rules[0].expr).toContain(`namespace="inference",pod=~"llm-gateway-[a-z0-9]+-[a-z0-9]+"`);
+      expect(rules[0].expr).not.toContain("job=~");
+    });
+
     it("takes TLS, other ports, IPv6, further files and a drain of its own", () => {
       const objects = rendered("gateway", {
         endpointsConfigMap: "servers",

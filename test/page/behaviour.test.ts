@@ -238,7 +238,7 @@ describe("the page, with figures that are made up", () => {
     const page = await pages.open(`${url}/#/endpoints`);
     await page.getByRole("link", { name: "default/server-1", exact: true }).waitFor();
     await page.keyboard.press("Tab");
-    expect(await page.evaluate("document.activeElement.textContent")).toBe("Skip to the contents");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Skip to the content");
     await page.keyboard.press("Enter");
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
     const head = page.getByRole("columnheader", { name: "in flight" });

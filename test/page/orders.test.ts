@@ -23,7 +23,7 @@ describe("the page of a process with batches or controls", () => {
     expect(await rows.nth(1).textContent()).toMatch(/^epp-1 live.*120 ms ago30/);
     expect(await rows.nth(2).textContent()).toMatch(/^epp-2 gone.*ago.*–/);
     const main = page.locator(".main");
-    expect(await main.textContent()).toContain("It knows what the others know.");
+    expect(await main.textContent()).toContain("This replica knows what the others know.");
     // The own messages that the store hands back are no problem.
     expect(await main.textContent()).toMatch(/do not count0$/);
     await page.getByRole("link", { name: "Queues" }).click();

@@ -186,7 +186,7 @@ describe("the page of a gateway, in Chromium", () => {
     expect(await yaml.evaluate((field) => (field as unknown as { selectionStart: number }).selectionStart)).toBe(
       CONFIG.indexOf("type: queue-scorer"),
     );
-    await page.getByRole("button", { name: "Configuration in force" }).click();
+    await page.getByRole("button", { name: "Current configuration" }).click();
     await outcome.getByText("the pick is the same").waitFor();
     // What was edited in the other way is still there.
     await page.getByRole("button", { name: "weights and parameters" }).click();

@@ -96,7 +96,7 @@ describe("the page of the other processes, in Chromium", () => {
     const rows = page.getByRole("group", { name: "Replicas" }).locator("tbody tr");
     await rows.nth(1).getByText("live", { exact: true }).waitFor();
     expect(await rows.nth(0).textContent()).toContain("this one");
-    await page.getByText("It knows what the others know.").waitFor();
+    await page.getByText("This replica knows what the others know.").waitFor();
     await other.process.stop("SIGKILL");
     await rows.nth(1).getByText("gone", { exact: true }).waitFor();
     await page.getByRole("link", { name: "Overview" }).click();
@@ -202,7 +202,7 @@ describe("the page of the other processes, in Chromium", () => {
     await page.getByLabel("Cancel another message, by its ID").fill("m0-never");
     await page.getByRole("button", { name: "Cancel it" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Cancel the message" }).click();
-    await page.getByRole("alert").getByText("no message of this ID").waitFor();
+    await page.getByRole("alert").getByText("cannot cancel a message with this ID").waitFor();
     await page.screenshot({ path: join(SCREENSHOTS, "dispatch-queues.png"), fullPage: true });
     held.resolve();
     await page.getByRole("link", { name: "Overview" }).click();

@@ -154,13 +154,13 @@ describe("the questions of docs/operate/page.md", () => {
     await steps.getByText("left the queue").waitFor();
     expect(await steps.textContent()).toMatch(/queued\s*flow .* of band 0/);
     expect(await user.page.locator(".main").textContent()).toMatch(
-      /It waited .* in flow .* of band 0, behind \d+ requests?, until the saturation of \S+ was below the ceiling/,
+      /The request waited .* in flow .* of band 0, behind \d+ requests?, until the saturation of \S+ was below the ceiling/,
     );
     // Who waits now, and what holds them back.
     await user.view("Queues");
     const band = user.rows("Bands").first();
     await poll("the band that is held back", async () =>
-      /^0held back[1-9].*saturation .* is not below the ceiling/.test((await band.textContent()) ?? ""),
+      /^0held back[1-9].*saturation .* has reached the ceiling/.test((await band.textContent()) ?? ""),
     );
     expect(user.clicks).toBeLessThanOrEqual(MOST_CLICKS);
     await user.page.screenshot({ path: join(SCREENSHOTS, "bands.png"), fullPage: true });
@@ -201,7 +201,7 @@ describe("the questions of docs/operate/page.md", () => {
       .getByText(/p90 \d/)
       .waitFor();
     // The line in the plots is the change, and the list beside them says which one.
-    await user.page.locator(".events li.accent", { hasText: "is in force" }).waitFor();
+    await user.page.locator(".events li.accent", { hasText: "uses the changed configuration" }).waitFor();
     expect(user.clicks).toBeLessThanOrEqual(MOST_CLICKS);
     await user.page.screenshot({ path: join(SCREENSHOTS, "history.png"), fullPage: true });
     await user.page.close();

@@ -10,7 +10,7 @@ import { ROOT } from "../support/process.ts";
 
 // The alerts about dispatchers and batches, evaluated by Prometheus' own tool on made-up series.
 
-const FILES = ["helm/sluice-dispatch/alerts.yaml", "prometheus/batch-alerts.yaml"].map((file) =>
+const FILES = ["helm/sluice-dispatch/alerts.yaml", "helm/sluice-gateway/batch-alerts.yaml"].map((file) =>
   join(ROOT, "deploy", file),
 );
 

@@ -2,14 +2,17 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { valkeyServer } from "../../scripts/test-parts.ts";
 import { LeaseLost } from "../../src/async/batch-api/batches.ts";
 import { FolderObjects } from "../../src/async/batch-api/file-objects.ts";
 import { BatchFolder } from "../../src/async/batch-api/folder.ts";
 import { RedisBatches } from "../../src/async/batch-api/redis/redis-batches.ts";
 import { freshRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
+import type { RedisConnection } from "../../src/base/redis/address.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { batchesCases, makeBatch, upload } from "../support/batch-api/batches.cases.ts";
+import { clientAuthority } from "../support/certificates.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { startCluster, startWatched } from "../support/redis-topologies.ts";
@@ -29,11 +32,16 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+interface Opened {
+  readonly tls?: RedisConnection["tls"];
+  readonly mostEvents?: number;
+}
+
 /** One more process with the batches of a name. */
-async function open(name = `n${names++}`, url = redis.url): Promise<RedisBatches> {
+async function open(name = `n${names++}`, url = redis.url, { tls = {}, ...more }: Opened = {}): Promise<RedisBatches> {
   const member = `m${members++}`;
   const batches = new RedisBatches({
-    ...{ connection: { url, tls: {}, enableTracing: false }, name, member, notifies: true },
+    ...{ ...more, connection: { url, tls, enableTracing: false }, name, member, notifies: true },
     ...{ clock: realClock, random: freshRandom(), log: silentLogger },
     spool: new BatchFolder(join(folder, member)),
     objects: new FolderObjects(join(folder, name)),
@@ -156,6 +164,54 @@ describe("processes that share a store", () => {
       expect(await a.move(held!, "cancelled", 2)).toBe(true);
     } finally {
       await ask(redis.url, "CONFIG", "SET", "maxmemory", "0");
+      a.close();
+    }
+  });
+
+  it.each(["Redis with TLS", "Valkey"])("live in a %s, as a user who may do no more than that", async (kind) => {
+    const { ca, client: own, server: pair } = await clientAuthority();
+    const commands = [
+      ...["+hello", "+select", "+client|setname", "+info", "+evalsha", "+eval", "+script|load", "+time"],
+      ...["+get", "+set", "+incr", "+del", "+exists", "+rpush", "+lrange", "+lindex", "+llen"],
+      ...["+hget", "+hset", "+hdel", "+hmget", "+hlen", "+hexists", "+hincrby"],
+      ...["+zadd", "+zcard", "+zrange", "+zrem", "+zscore", "+zremrangebyscore"],
+    ];
+    const user = ["--user", "batches", "on", ">secret", "~sluice:batches:*", ...commands];
+    const secured = { tls: { ...pair, ca }, args: user };
+    // The Valkey of the tests is built without TLS.
+    const server = await serve(kind === "Valkey" ? { program: valkeyServer(), args: user } : secured);
+    const tls = kind === "Valkey" ? {} : { ca, ...own };
+    const a = await open(undefined, server.url.replace("//", "//batches:secret@"), { tls });
+    try {
+      const id = await makeBatch(a, "x", await upload(a, "x", "x"));
+      const [held] = await a.look(true);
+      const { journal } = await journalOf(a, held!);
+      await journal.append(["1\n"]);
+      await journal.append([`2${"x".repeat(2 ** 20)}\n`]);
+      expect((await journalOf(a, held!)).lines).toHaveLength(2);
+      expect(await a.move(held!, "failed", 1)).toBe(true);
+      const [event] = await a.events.due(2, 9);
+      await a.events.end(event!, "delivered", 0);
+      expect(await a.list("x", { after: undefined, limit: 9, order: "desc" })).toMatchObject({ entries: [{ id }] });
+      expect(await a.totals()).toMatchObject({ open: 0 });
+      await a.tidy(2 ** 31, 1);
+      expect(await a.any(id)).toBeUndefined();
+    } finally {
+      a.close();
+    }
+  });
+
+  it("give the oldest event up when too many wait", async () => {
+    const a = await open(undefined, undefined, { mostEvents: 2 });
+    try {
+      const file = await upload(a, "x", "x");
+      const ids = [await makeBatch(a, "x", file), await makeBatch(a, "x", file), await makeBatch(a, "x", file)];
+      const held = await a.look(true);
+      for (const [at, id] of ids.entries()) await a.move(held.find((each) => each.id === id)!, "failed", 10 + at);
+      expect(await a.events.figures()).toEqual({ delivered: 0, givenUp: 1, failedAttempts: 0, waiting: 2 });
+      const due = await a.events.due(100, 9);
+      expect(due.map(({ batchId }) => batchId).sort()).toEqual(ids.slice(1).sort());
+    } finally {
       a.close();
     }
   });

@@ -237,7 +237,7 @@ describe("entries that are none", () => {
       (letter) => JSON.parse(letter) as { entry: string; reason: string; at: number },
     );
     expect(letters.map(({ reason }) => reason).sort()).toEqual([
-      "it names no queue to return to",
+      "the entry names no queue to return to",
       "the key text of its queue holds another type",
     ]);
     expect(await scores("queue-of-another-deployment")).toEqual([

@@ -182,7 +182,7 @@ describe("redis-pubsub", () => {
   it("says at start that it promises nothing", async () => {
     const lines: string[] = [];
     await begin(realClock, { ...silentLogger, warn: (_fields, message) => lines.push(message) });
-    expect(lines.filter((line) => line.includes("guarantees no delivery"))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("does not guarantee delivery"))).toHaveLength(1);
   });
 
   it("A-50 what cannot be read is skipped; its owner is told where that is known", async () => {

@@ -180,7 +180,7 @@ export class TestCore {
     if (options.baseline !== undefined)
       this.spareRoom = new SpareRoom({
         ...{ clock, baseline: options.baseline, pool: () => this.endpoints.list() },
-        saturation: () => 0,
+        detector: () => ({ saturation: () => 0 }),
       });
     const { endpoints = 3 } = options;
     const pool = typeof endpoints === "number" ? Array.from({ length: endpoints }, () => ({})) : endpoints;

@@ -22,6 +22,8 @@ export class FakeGrpcStream implements GrpcStream {
   full = false;
   /** Called with the bytes of each send; may throw, as a broken transport would. */
   onSend: ((bytes: Uint8Array) => void) | undefined;
+  /** Memory that is valid only for now: what is sent of it is copied, as a transport does with short pieces that wait. */
+  lent: Uint8Array | undefined;
   #writable: (() => void) | undefined;
   readonly #sent: Uint8Array[] = [];
 
@@ -32,7 +34,7 @@ export class FakeGrpcStream implements GrpcStream {
   }
 
   sendFramed(range: Uint8Array, from = 0, to: number = range.length): boolean {
-    const bytes = range.subarray(from, to);
+    const bytes = range.buffer === this.lent?.buffer ? Buffer.from(range.subarray(from, to)) : range.subarray(from, to);
     if (this.status !== undefined) this.breaches.push("sent after the end");
     this.onSend?.(bytes);
     this.#sent.push(bytes);

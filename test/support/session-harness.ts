@@ -26,6 +26,10 @@ export interface HarnessOptions {
   readonly plan?: FakePlan;
 }
 
+/** Bytes of the longest message that a transport offers where it lies, and bytes around it. */
+const LONGEST_PASSED = 8192;
+const AROUND = 3;
+
 const DESTINATION = "x-gateway-destination-endpoint";
 
 /** `BodySendMode` of a mode that is presumed. */
@@ -43,6 +47,8 @@ export class SessionHarness {
   readonly told: string[] = [];
   readonly notices = new Notices((text) => this.told.push(text));
   readonly #fake: FakeExchange | undefined;
+  /** Messages that the session took where they lay. */
+  passed = 0;
   #judged = 0;
   #taken = 0;
   #endJudged = false;
@@ -72,7 +78,7 @@ export class SessionHarness {
       onError: (error) => this.errors.push(error),
     });
     this.#fake = fake;
-    const call = { send: (bytes: Uint8Array) => this.session.message(bytes) } as unknown as GrpcCall;
+    const call = { send: (bytes: Uint8Array) => this.#deliver(bytes) } as unknown as GrpcCall;
     this.envoy = new ExtProcStream(call);
     this.envoy.send = (message: Plain) => this.receive(encodeRequest(message));
   }
@@ -80,9 +86,26 @@ export class SessionHarness {
   /** One message of the proxy, as it stood on the wire. */
   receive(bytes: Uint8Array): this {
     this.filter.sent(decodeRequest(bytes));
-    this.session.message(bytes);
+    this.#deliver(bytes);
     this.#judge();
     return this;
+  }
+
+  /** As a transport delivers: short messages first where they lie, in memory that has other bytes afterwards. */
+  #deliver(bytes: Uint8Array): void {
+    if (bytes.length <= LONGEST_PASSED) {
+      const chunk = Buffer.allocUnsafeSlow(bytes.length + 2 * AROUND).fill(0xbb);
+      chunk.set(bytes, AROUND);
+      this.stream.lent = chunk;
+      const taken = this.session.passing(chunk, AROUND, AROUND + bytes.length);
+      this.stream.lent = undefined;
+      chunk.fill(0xaa);
+      if (taken) {
+        this.passed++;
+        return;
+      }
+    }
+    this.session.message(bytes);
   }
 
   /** The fake exchange behind the session, where a plan was given. */

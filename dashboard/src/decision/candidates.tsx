@@ -45,7 +45,7 @@ export function Candidates({ candidates, picker, tied }: Pick<ExplanationJson, "
       title="Candidates"
       note={
         isTried
-          ? "totals at the weights that you try"
+          ? "totals with the weights that you try"
           : `the best come first; ${tied > 1 ? `${count(tied)} had the best total, and chance decided` : `picked by ${picker}`}`
       }
     >

@@ -36,9 +36,9 @@ export function JourneyPanel({ journey }: { journey: Journey }) {
   });
   const seen = [...new Map(parts.map((part) => [part.text, part])).values()];
   return (
-    <Panel title="The way of the request" note={receivedAt === null ? undefined : `received ${absolute(receivedAt)}`}>
+    <Panel title="Path of the request" note={receivedAt === null ? undefined : `received ${absolute(receivedAt)}`}>
       {steps.length === 0 ? (
-        <Empty what="The steps are no longer kept">The process keeps those of its latest requests.</Empty>
+        <Empty what="The steps are no longer kept">The process keeps the steps only of its latest requests.</Empty>
       ) : (
         <div class="inside">
           <div class="strip tall" aria-hidden="true">

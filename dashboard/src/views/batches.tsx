@@ -63,8 +63,8 @@ export function Batches({ now }: { now: number }) {
           {ordered !== undefined && <Ordered {...ordered}>is {statusText(data, ordered.id)}.</Ordered>}
           <p class="inside note">
             {data.mayCancel
-              ? "The caller of a batch can cancel it, too: "
-              : "Its caller can cancel a batch, and so can this page on the machine of the process: "}
+              ? "The caller of a batch can also cancel it: "
+              : "This page can cancel a batch only on the machine of the process. The caller can cancel it: "}
             <code>POST /v1/batches/ID/cancel</code>
           </p>
           {asked !== undefined && (

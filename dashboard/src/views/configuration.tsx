@@ -123,7 +123,7 @@ function PickerPanel({ picker }: { picker: PickerConfigFeed }) {
   const { profiles, plugins, text, hash, origin, since, flowControl } = picker;
   return (
     <Panel
-      title="EndpointPickerConfig in force"
+      title="Current EndpointPickerConfig"
       note={
         <>
           since <Moment at={since} />
@@ -199,7 +199,7 @@ const SETTINGS: readonly Column<SettingEntry>[] = [
     ),
   },
   {
-    name: "a change counts",
+    name: "change takes effect",
     cell: ({ change }) => (change === null ? "–" : change === "now" ? "at once" : "after a restart"),
   },
 ];
@@ -234,7 +234,7 @@ function Settings({ settings }: { settings: readonly SettingEntry[] }) {
             <Empty what="The process lists no settings" />
           ) : (
             <Empty what="No setting is shown">
-              {isAll ? "No name contains the text." : "All settings in question have their defaults."}
+              {isAll ? "No name contains the text." : "All matching settings have their defaults."}
             </Empty>
           )
         }

@@ -66,7 +66,7 @@ function Detail({ detail }: { detail: DecisionDetail }) {
               ...(row.key === null ? [] : [["key", row.key] as const]),
               [
                 "profile",
-                `${explanation.profile || "none ran"}${explanation.configHash === "" ? "" : `, configuration ${explanation.configHash}`}${detail.configInForce ? "" : " (no longer in force)"}`,
+                `${explanation.profile || "none ran"}${explanation.configHash === "" ? "" : `, configuration ${explanation.configHash}`}${detail.configInForce ? "" : " (no longer used)"}`,
               ],
               ["number", `#${row.sequence}`],
             ]}
@@ -166,14 +166,14 @@ function WhatIf({ detail }: { detail: DecisionDetail }) {
         <p class="soft">
           This decision has no full record now, so it cannot be replayed with another configuration. The process makes a
           full record of one decision in 256 (one in N with --full-records-every N). If it runs with --decision-header,
-          it also makes one for each request with x-sluice-explain: 1. It keeps the newest 64.
+          it also makes one for each request with x-sluice-explain: 1. It keeps the newest 64 records.
         </p>
       </Panel>
     );
   const open = (): void => {
     import("../what-if/what-if.tsx").then(
       (module) => setView(() => module.WhatIf),
-      () => setProblem("the scheduler could not be loaded from the process"),
+      () => setProblem("the page could not load the scheduler from the process"),
     );
   };
   if (view !== undefined) {

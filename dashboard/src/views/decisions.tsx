@@ -176,7 +176,7 @@ export function DecisionsView() {
         )}
         {feed !== undefined && feed.alike.length > 1 && (
           <p class="note">
-            Several request IDs begin so:{" "}
+            Several request IDs begin with this text:{" "}
             {feed.alike.map((id) => [
               <a key={id} href={linkTo("decisions", id)}>
                 {id}
@@ -195,12 +195,12 @@ export function DecisionsView() {
               problem !== undefined ? (
                 <Empty what="The search has no answer">{problem}</Empty>
               ) : settled === "" ? (
-                <Empty what="No decision yet">Each request that this process routes or refuses comes here.</Empty>
+                <Empty what="No decision yet">Each request that this process routes or refuses appears here.</Empty>
               ) : (
                 <Empty what="No decision matches">
                   {feed !== undefined && feed.kept.oldestAt !== null && (
                     <>
-                      The oldest kept one is of <Moment at={feed.kept.oldestAt} />.
+                      The oldest kept decision is of <Moment at={feed.kept.oldestAt} />.
                     </>
                   )}
                 </Empty>

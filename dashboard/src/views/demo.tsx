@@ -27,8 +27,8 @@ const WINDOW = 180;
 const POLICIES: Readonly<
   Record<DemoPolicy, { readonly text: string; readonly about: string; readonly colour: number }>
 > = {
-  "round-robin": { text: "Round robin", about: "each server in turn, whatever it holds and does", colour: 1 },
-  sluice: { text: "Sluice", about: "prefix cache, queues, KV cache and requests in flight count", colour: 0 },
+  "round-robin": { text: "Round robin", about: "each server in turn, with no regard to cache and load", colour: 1 },
+  sluice: { text: "Sluice", about: "by prefix cache, queues, KV cache and requests in flight", colour: 0 },
 };
 const CHOICES = (Object.keys(POLICIES) as DemoPolicy[]).map((name) => [name, POLICIES[name].text] as const);
 
@@ -68,7 +68,7 @@ export function DemoView() {
         </span>
         <div class="tools">
           <Segments<DemoPolicy>
-            label="Policy that routes now"
+            label="Current policy"
             options={CHOICES}
             value={state.policy}
             onChange={(policy) => give("policy", { policy })}
@@ -116,7 +116,7 @@ export function DemoView() {
           <Events events={store.events} />
         </div>
         <p class="soft">
-          Why did a request go where it went? <a href={linkTo("decisions")}>The decisions</a> say it for each one.
+          Why did a request go to its server? <a href={linkTo("decisions")}>The decisions</a> show it for each request.
         </p>
       </div>
     </>
@@ -151,7 +151,10 @@ function Comparison({ state }: { state: DemoState }) {
   );
   const sides = [one, other] as const;
   return (
-    <Panel title="Round robin and Sluice, side by side" note="each over the last time that it routed, at most 60 s">
+    <Panel
+      title="Round robin and Sluice, side by side"
+      note="each over its latest time as the current policy, at most 60 s"
+    >
       <div class="scroll">
         <table class="compare">
           <thead>
@@ -220,7 +223,7 @@ export function aheadText(first: number | null, second: number | null, better: "
 function Servers({ state, isOff, give }: ControlProps) {
   const running = state.servers.filter(({ state: is }) => is === "running").length;
   return (
-    <Panel title="Model servers" note="the process is killed with SIGKILL, and its requests with it">
+    <Panel title="Model servers" note="Kill sends SIGKILL: the process and its requests end at once">
       <ul class="servers">
         {state.servers.map(({ name, endpoint, state: is, pid }) => (
           <li key={name}>
@@ -316,7 +319,7 @@ function Wave({ state: { wave }, isOff, give }: ControlProps) {
           {wave.state === "none"
             ? "Send a wave"
             : wave.state === "running"
-              ? "The wave is under way"
+              ? "The wave is running"
               : "Send another wave"}
         </button>
       </p>

@@ -55,7 +55,7 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
       <Panel title="Queues of messages" note={queues.brokerProblem === null ? undefined : "the last known counts"}>
         {queues.brokerProblem !== null && (
           <p class="inside bad" role="alert">
-            Messages cannot be claimed, or results cannot be written: {queues.brokerProblem}
+            Sluice cannot claim messages, or cannot write results: {queues.brokerProblem}
           </p>
         )}
         <Table
@@ -74,8 +74,8 @@ export function DispatchQueues({ queues, store }: { queues: DispatchFeed; store:
         queues.queues.length > 0 && <Messages queues={queues.queues.map(({ queue }) => queue)} now={store.now()} />
       )}
       <p class="note">
-        <code>sluice batch</code> shows the progress of a batch where it runs. <code>sluice queue</code> inspects and
-        repairs queues.
+        <code>sluice batch</code> shows the progress of its batch in its own terminal. <code>sluice queue</code>{" "}
+        inspects and repairs queues.
       </p>
     </>
   );
@@ -102,7 +102,7 @@ export function Capacities({ queues, store }: { queues: DispatchFeed; store: Sto
             empty=""
           />
         ) : (
-          <Empty what="No gate reads a budget">Whatever waits goes as soon as a worker is free.</Empty>
+          <Empty what="No gate reads a budget">Each waiting message starts as soon as a worker is free.</Empty>
         )}
       </Panel>
       <div class="grid">

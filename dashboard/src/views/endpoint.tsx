@@ -25,7 +25,7 @@ export function EndpointView({ id }: { id: string }) {
         {data !== undefined && <Badge tone={STATE_TONES[data.endpoint.state]}>{data.endpoint.state}</Badge>}
         <div class="tools">
           <a class="button" href={linkTo("decisions", "", { endpoint: id })}>
-            Its decisions
+            Decisions of this endpoint
           </a>
         </div>
       </div>
@@ -76,7 +76,7 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
         <Panel title="States" note={earlier > 0 ? `${counted(earlier, "earlier change")} not kept` : undefined}>
           <Timeline timeline={timeline} now={now} />
         </Panel>
-        <Panel title="About it" padded>
+        <Panel title="About the endpoint" padded>
           <Facts
             facts={[
               ["address", <code key="address">{`${endpoint.scheme}://${endpoint.hostPort}`}</code>],
@@ -86,10 +86,7 @@ function Detail({ detail, now }: { detail: EndpointDetail; now: number }) {
               ],
               ["adapters", adaptersText(endpoint.adapters)],
               ["labels", labelsOf(endpoint.labels)],
-              [
-                "seen at most",
-                endpoint.capacity === null ? "not known" : `${counted(endpoint.capacity, "request")} at a time`,
-              ],
+              ["most seen at once", endpoint.capacity === null ? "not known" : counted(endpoint.capacity, "request")],
               ["scraped every", span(endpoint.scrapeIntervalMs)],
               ["routed", counted(is.requests, "request")],
               ["failed attempts", count(is.failures)],

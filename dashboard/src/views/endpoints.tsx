@@ -22,7 +22,7 @@ export function modelsText(models: EndpointRow["models"]): string {
 
 function Models({ models, adapters }: Pick<EndpointRow, "models" | "adapters">) {
   return (
-    <span class="cut" title={models?.names.join("\n") ?? "It gets requests for every model."}>
+    <span class="cut" title={models?.names.join("\n") ?? "This endpoint gets requests for every model."}>
       {modelsText(models)}
       {adapters.running.length > 0 && <span class="soft"> + {counted(adapters.running.length, "adapter")}</span>}
     </span>
@@ -222,7 +222,7 @@ export function EndpointsView() {
             empty={
               rows.length === 0 ? (
                 <Empty what={total === undefined ? "Waiting for the endpoints" : "No endpoints yet"}>
-                  They come from the endpoints file, from DNS or from the InferencePool.
+                  Endpoints come from the endpoints file, from DNS or from the InferencePool.
                 </Empty>
               ) : (
                 <Empty what="No endpoint matches">Clear the search or choose another label or state.</Empty>
@@ -283,14 +283,14 @@ const LEFT_OUT_COLUMNS: readonly Column<LeftOut["reasons"][number]>[] = [
     name: "decisions",
     numeric: true,
     cell: ({ decisions }) => count(decisions),
-    title: "in which it left out an endpoint",
+    title: "decisions that left out an endpoint for this reason",
   },
   {
     ...{ name: "endpoints", className: "wrap" },
     cell: ({ reason, endpoints, named }) =>
       reason === "down" ? (
         // Decision records count them without their names.
-        <a href={linkTo("endpoints", "", { state: "not-up" })}>those that are not up</a>
+        <a href={linkTo("endpoints", "", { state: "not-up" })}>endpoints that are not up</a>
       ) : endpoints.length === 0 ? (
         "–"
       ) : (
@@ -301,7 +301,7 @@ const LEFT_OUT_COLUMNS: readonly Column<LeftOut["reasons"][number]>[] = [
               <a href={linkTo("endpoints", id)}>{id}</a> <span class="soft">{counted(times, "time")}</span>
             </span>
           ))}
-          {!named && <span class="soft"> and others: a record names eight</span>}
+          {!named && <span class="soft"> and others: a record names at most eight</span>}
         </>
       ),
   },

@@ -89,7 +89,7 @@ function HistoryPlot({
       say={SAY[data?.unit ?? "count"]}
       events={events}
       version={data?.from ?? 0}
-      empty={problem ?? (data === undefined ? "Asking Prometheus" : "Prometheus has no figures of this time.")}
+      empty={problem ?? (data === undefined ? "Asking Prometheus" : "Prometheus has no figures for this time.")}
     />
   );
 }

@@ -65,7 +65,7 @@ const COLUMNS: readonly Column<Counter>[] = [
 
 const SHARED: Readonly<Record<string, string>> = {
   shared: "Counted together with the other gateways, in Redis.",
-  "last known": "Redis is away: the last known use of the other gateways counts.",
+  "last known": "Redis is away: this gateway adds the last known use of the others.",
 };
 
 /** The limits by key and model, the fullest first. */
@@ -84,7 +84,7 @@ export function Limits() {
           columns={COLUMNS}
           rows={counters}
           keyOf={({ counter }) => counter}
-          empty={<Empty what="Nothing is used">A counter comes with the first request that it counts.</Empty>}
+          empty={<Empty what="Nothing is used">A counter appears with its first request.</Empty>}
         />
       )}
     </Panel>

@@ -92,7 +92,7 @@ export function Messages({ queues, now }: { queues: readonly string[]; now: numb
             </form>
           ) : (
             <p class="inside note">
-              This page cancels messages on the machine of the process only. Elsewhere:{" "}
+              This page cancels messages only on the machine of the process. Elsewhere, run{" "}
               <code>sluice queue cancel ID</code>
             </p>
           )}

@@ -110,7 +110,7 @@ function routingTiles({ minute, series }: Store): TileProps[] {
     {
       ...{ name: "Output tokens", value: perSecond(usage?.outputTokensPerSecond) },
       also: usage ? `prompt ${perSecond(usage.promptTokensPerSecond)}` : "no usage reported",
-      title: "of answers with usage; streams have it if clients ask for it",
+      title: "of answers with usage; streams report usage only if clients ask for it",
     },
     {
       ...{ name: "Prefix hit rate", value: percent(minute?.predictedHitRate) },
@@ -298,7 +298,7 @@ export function Events({ events }: { events: readonly EventEntry[] }) {
       note={events.length > SHOWN_EVENTS ? `the newest ${SHOWN_EVENTS}` : "a dashed line in each plot"}
     >
       {newest.length === 0 ? (
-        <Empty what="Nothing has happened yet">Endpoints, configurations and gates that change are listed here.</Empty>
+        <Empty what="Nothing has happened yet">This list shows changes of endpoints, configurations and gates.</Empty>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls can be reached by keyboard only when it takes the focus
         <ol class="events" tabIndex={0} aria-label="Events, the newest first">

@@ -63,9 +63,9 @@ function FlowControl({ queues, store }: { queues: FlowControlFeed; store: Store 
           {
             ...{ name: "Saturation", value: percent(saturation), also: `expected ${percent(expected)}` },
             tone: saturation !== null && saturation >= 1 ? "bad" : "plain",
-            title: "expected: with what was sent since the last scrape",
+            title: "expected: includes requests sent since the last scrape",
           },
-          { name: "Let go", value: perSecond(queues.leftPerSecond), also: "in the last minute" },
+          { name: "Admitted", value: perSecond(queues.leftPerSecond), also: "in the last minute" },
           {
             ...{ name: "Refused", value: perSecond(queues.refusedPerSecond), also: "in the last minute" },
             tone: queues.refusedPerSecond > 0 ? "bad" : "plain",
@@ -77,14 +77,14 @@ function FlowControl({ queues, store }: { queues: FlowControlFeed; store: Store 
         ]}
       />
       {queues.problem !== null && <p class="bad">{queues.problem}</p>}
-      <Panel title="Bands" note="the highest priority first; a band holds its requests back from its ceiling on">
+      <Panel title="Bands" note="the highest priority first; at its ceiling, a band holds its requests back">
         <Table
           label="Bands"
           columns={BANDS}
           rows={bands}
           keyOf={({ priority }) => priority}
           below={(band) => (band.flows.length > 0 ? <Flows band={band} /> : undefined)}
-          empty={<Empty what="No band yet">A band comes with the first request of its priority.</Empty>}
+          empty={<Empty what="No band yet">A band appears with the first request of its priority.</Empty>}
         />
       </Panel>
       <div class="grid">
@@ -95,7 +95,7 @@ function FlowControl({ queues, store }: { queues: FlowControlFeed; store: Store 
         />
         <FigurePlot
           {...{ store, window: WINDOW, say: span }}
-          title="Wait of the requests that left"
+          title="Wait of requests that left the queue"
           lines={quantileLines("queued")}
         />
         <FigurePlot
@@ -121,7 +121,7 @@ const BANDS: readonly Column<BandFeed>[] = [
     name: "ceiling",
     numeric: true,
     cell: ({ ceiling }) => percent(ceiling),
-    title: "the saturation from which it holds back",
+    title: "the saturation at which the band begins to hold back",
   },
   { name: "flows", numeric: true, cell: ({ flowCount }) => count(flowCount) },
   { name: "held by", className: "why whole", cell: ({ heldBy }) => heldBy ?? "–" },

@@ -42,7 +42,7 @@ export function ReplicasView() {
         <Empty what={problem === undefined ? "Loading" : "The replicas are not shown"}>{problem}</Empty>
       ) : (
         <div class="live-data">
-          <Panel title="Replicas" note="each counts the load of all others in its decisions">
+          <Panel title="Replicas" note="each replica adds the load of all others to its own">
             <Table
               label="Replicas"
               columns={columnsAt(store.now())}
@@ -107,7 +107,7 @@ const columnsAt = (now: number): readonly Column<ReplicaRow>[] => [
   {
     ...{ name: "in flight", numeric: true, sort: ({ requests }) => requests ?? 0 },
     cell: ({ requests }) => count(requests),
-    title: "requests of it in flight",
+    title: "requests of the replica in flight",
   },
   { name: "tokens in flight", numeric: true, cell: ({ tokens }) => count(tokens) },
   {
@@ -136,9 +136,9 @@ const columnsAt = (now: number): readonly Column<ReplicaRow>[] => [
 /** What the states of this replica mean. */
 const IN_STEP: Readonly<Record<string, readonly [Tone, string]>> = {
   connecting: ["warn", "The store was not reached yet."],
-  "catching-up": ["warn", "It reads what the others have placed."],
-  "in-step": ["good", "It knows what the others know."],
-  away: ["bad", "It decides with its own load and what it has learnt."],
+  "catching-up": ["warn", "This replica reads what the others have placed."],
+  "in-step": ["good", "This replica knows what the others know."],
+  away: ["bad", "This replica decides with its own load and what it has learnt."],
   closed: ["plain", "The process ends."],
 };
 
@@ -190,7 +190,7 @@ function Messages({ feed: { sent, received, waiting, dropped, refused } }: { fee
             </span>,
           ],
           [
-            "do not count",
+            "ignored",
             <span key="refused" class={reasons.length > 0 ? "bad" : undefined}>
               {reasons.length === 0 ? "0" : reasons.map(([reason, times]) => `${reason} ${count(times)}`).join(", ")}
             </span>,

@@ -111,7 +111,7 @@ function described({ name, type, parameters }: PluginRow): PluginDescription {
   const definition: PluginDefinition | undefined = REGISTRY.get(type);
   if (definition === undefined)
     throw new Error(
-      `${name} is of the type ${type}, which only the process has: leave it out, or use sluice explain --replay`,
+      `${name} is of the type ${type}, which only the process has: remove the plugin, or use sluice explain --replay`,
     );
   let given: unknown;
   try {

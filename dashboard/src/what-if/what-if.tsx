@@ -36,7 +36,7 @@ function outcomeOf(detail: DecisionDetail, plugins: Plugins, profiles: readonly 
   try {
     const outcome = replayEdited(detail.record, plugins, profiles);
     return outcome === undefined
-      ? { problem: "Sluice refused the request before it computed anything: there is nothing to replay" }
+      ? { problem: "Sluice refused the request before any decision: there is nothing to replay" }
       : { outcome };
   } catch (error) {
     return { problem: messageOf(error) };
@@ -98,7 +98,7 @@ function FormEditor({ detail, plugins, inForce, profiles, setProfiles }: FormEdi
         ))}
         <p>
           <button type="button" class="button" disabled={!isEdited} onClick={() => setProfiles(inForce)}>
-            Configuration in force
+            Current configuration
           </button>
         </p>
       </div>
@@ -151,7 +151,7 @@ function TextEditor({ detail, text, setText, inForce }: TextEditorProps) {
         />
         <p>
           <button type="button" class="button" disabled={text === inForce} onClick={() => setText(inForce)}>
-            Configuration in force
+            Current configuration
           </button>
         </p>
       </div>
@@ -254,7 +254,7 @@ function Replayed({ detail, outcome, isEdited }: WhatIfProps & { outcome: Replay
   const { record, missing, differences } = outcome;
   const before = detail.row.endpoint;
   const pick = record.top[0]?.id;
-  const same = isEdited ? "The pick stays" : "With the configuration in force the pick is the same";
+  const same = isEdited ? "The pick stays" : "With the current configuration, the pick is the same";
   return (
     <>
       <p class="sentence">
@@ -290,7 +290,7 @@ function Replayed({ detail, outcome, isEdited }: WhatIfProps & { outcome: Replay
       )}
       {missing.map((name) => (
         <p class="warn" key={name}>
-          The record has nothing of {name}, which this configuration reads: it counts as 0.
+          This configuration reads {name}, which the record lacks: {name} counts as 0.
         </p>
       ))}
     </>

@@ -144,7 +144,7 @@ export class BatchDispatch {
     if (capacity === undefined)
       return {
         state: "none",
-        because: "lines go whenever a worker is free",
+        because: "Sluice sends a line when a worker is free",
         budget: null,
         baseline: null,
         running,
@@ -206,7 +206,7 @@ function ownGates(gate: BatchGate | undefined): readonly GateDefinition[] {
             async look() {
               const { requests, size, at } = room();
               if (!Number.isFinite(requests))
-                throw new SluiceError("METRIC_SOURCE", "the gateway does not know its room");
+                throw new SluiceError("METRIC_SOURCE", "the gateway does not know its free room");
               // Before its size is known, a pool has room for more than the size so far.
               const maxSys = Math.max(size, requests / (1 - baseline));
               const budget = baseline + requests / maxSys;

@@ -4,6 +4,7 @@ import { isOpen } from "./batch-status.ts";
 import { BatchTask, type TaskParts } from "./batch-task.ts";
 import { type HeldBatch, LeaseLost } from "./batches.ts";
 import type { EngineOptions } from "./engine-options.ts";
+import { Outage } from "./outage.ts";
 
 /** Milliseconds between two looks at the batches, and between two at what is to be removed. */
 const LOOK = 500;
@@ -53,9 +54,15 @@ export class BatchEngine {
   /** Monotonic milliseconds at which the last look began that the store answered. */
   #heldAt: number;
   #tidying: Timer | undefined;
+  readonly #outage: Outage;
 
   constructor(options: EngineOptions) {
     this.#options = options;
+    this.#outage = new Outage(
+      options,
+      "the batches cannot be read now; Sluice tries again every half second",
+      "the batches can be read again",
+    );
     this.#heldAt = options.clock.now();
   }
 
@@ -94,7 +101,7 @@ export class BatchEngine {
       .catch((error) =>
         this.#options.log.warn(
           { error: messageOf(error) },
-          "the batches wait for the end of the lease of this process",
+          "the lease of the batches cannot be released; the batches wait until the lease ends",
         ),
       );
   }
@@ -117,7 +124,7 @@ export class BatchEngine {
   }
 
   async #lookOnce(): Promise<void> {
-    const { store, queue, clock, log } = this.#options;
+    const { store, queue, clock } = this.#options;
     const began = clock.now();
     // The store may answer late, or never.
     const left = Math.max(0, Math.min(this.#heldAt + store.lease - began, LONGEST_WAIT));
@@ -125,11 +132,12 @@ export class BatchEngine {
     try {
       const held = await store.look(this.#takesMore);
       if (this.#stopping.signal.aborted) return;
+      this.#outage.succeeded();
       this.#heldAt = began;
       await this.#follow(held);
       queue.hold(false);
     } catch (error) {
-      log.error({ error: messageOf(error) }, "the batches cannot be read now");
+      this.#outage.failed(error);
       this.#doubt();
     } finally {
       doubt.cancel();
@@ -181,17 +189,19 @@ export class BatchEngine {
       } catch (error) {
         if (lost.aborted || error instanceof LeaseLost) {
           this.#lost++;
-          log.warn({ batch: id }, "another process works on a batch now, so this one stops");
+          log.warn({ batch: id }, "another process took the batch over, so this process stops its work");
           await task
             .leave()
-            .catch((cause) => log.warn({ batch: id, error: messageOf(cause) }, "files of a batch stay here"));
+            .catch((cause) =>
+              log.warn({ batch: id, error: messageOf(cause) }, "local files of a batch cannot be removed"),
+            );
           break;
         }
         if (signal.aborted) break;
         const problem = messageOf(error);
         log.error(
           { batch: id, code: error instanceof SluiceError ? error.code : "", error: problem },
-          "a batch cannot go on now; Sluice tries again",
+          "a batch cannot continue now; Sluice tries again",
         );
         await task.tell(problem);
         await delay(clock, AGAIN, signal).catch(() => {});

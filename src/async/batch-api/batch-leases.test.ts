@@ -44,10 +44,10 @@ class SharedRig extends EngineRig {
 const rigs = engineRigs((options) => new SharedRig(options));
 
 /** A rig whose batch has lines under way. */
-async function running(): Promise<{ r: SharedRig; id: string }> {
+async function running(seconds = 86_400): Promise<{ r: SharedRig; id: string }> {
   const r = rigs({ window: 6 }) as SharedRig;
   r.engine.start();
-  const id = r.batch(inputLines(20));
+  const id = r.batch(inputLines(20), { seconds });
   await r.pass(1000);
   expect(r.get(id).status).toBe("in_progress");
   return { r, id };
@@ -100,6 +100,24 @@ describe("an engine that shares its batches", () => {
     await r.pass(1000);
     expect(r.shared.left).toEqual([id]);
     expect(await r.finish(id)).toMatchObject({ status: "completed", completed: 20 });
+    await r.engine.stop();
+  });
+
+  it("ends a batch whose deadline passed while nobody had it, with one answer for each line", async () => {
+    const { r, id } = await running(60);
+    await r.settle(await r.claim(4));
+    await r.pass(1000);
+    expect(r.get(id).completed).toBe(4);
+    r.shared.isTaken = true;
+    await r.pass(61_000);
+    expect(r.get(id)).toMatchObject({ status: "in_progress", completed: 4 });
+    r.shared.isTaken = false;
+    r.shared.epoch++;
+    const before = r.submitted;
+    expect(await r.finish(id)).toMatchObject({ status: "expired", completed: 4, failed: 16 });
+    const codes = [...r.answers(id).values()].map(({ error }) => error?.code);
+    expect(codes.filter((code) => code === "batch_expired")).toHaveLength(16);
+    expect([codes.length, r.submitted]).toEqual([20, before]);
     await r.engine.stop();
   });
 

@@ -1,7 +1,5 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import { SHARED_BATCH_METRICS } from "../../base/telemetry/batch-api-metrics.ts";
-import type { Logger } from "../../base/telemetry/logger.ts";
 import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import type { Dispatcher } from "../dispatch/dispatcher.ts";
 import { undiciClient } from "../dispatch/send/undici-client.ts";
@@ -10,6 +8,7 @@ import { BatchEngine } from "./batch-engine.ts";
 import type { WorkPlace } from "./batch-place.ts";
 import type { Batches } from "./batches.ts";
 import { LineQueue } from "./line-queue.ts";
+import { Outage } from "./outage.ts";
 import type { BatchLimits } from "./records.ts";
 import type { S3Mover } from "./s3-mover.ts";
 import { Webhook, type WebhookSettings } from "./webhook.ts";
@@ -35,7 +34,7 @@ export class BatchService {
   readonly #webhook: Webhook | undefined;
   readonly #mover: S3Mover | undefined;
   readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #outage: Outage;
   #noting: Timer | undefined;
   #isEnding = false;
 
@@ -46,7 +45,11 @@ export class BatchService {
   constructor(options: BatchServiceOptions, deps: BatchDispatchDeps, { batches, mover }: WorkPlace) {
     const { clock, log } = deps;
     this.#clock = clock;
-    this.#log = log;
+    this.#outage = new Outage(
+      deps,
+      "the state of the batch gate cannot be stored",
+      "the state of the batch gate is stored again",
+    );
     this.#store = batches;
     this.#mover = mover;
     const queue = new LineQueue(clock);
@@ -107,8 +110,10 @@ export class BatchService {
   async #note(): Promise<void> {
     try {
       await this.#store.keepGate(this.#dispatch.state, this.#clock.wall());
+      this.#outage.succeeded();
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "the state of the gate cannot be noted");
+      // That a shared store is away is what the engine tells.
+      if (this.#engine.shared === undefined) this.#outage.failed(error);
     }
     if (!this.#isEnding) this.#noting = this.#clock.after(NOTE, () => void this.#note(), true);
   }

@@ -108,7 +108,7 @@ describe("the store of files and batches", () => {
     expect(() => new BatchFolder(r.folder.path).lock()).toThrow(
       expect.objectContaining({
         code: "BATCH_SERVED",
-        message: `another process serves the batches of ${r.folder.path}`,
+        message: `another process already serves the batches in ${r.folder.path}`,
       }),
     );
     lock.release();

@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SluiceErrorCode } from "../../base/inference/error-codes/table.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { limitThreads } from "../../base/process/garbage.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { LoggerOptions } from "../../base/telemetry/logging.ts";
@@ -94,7 +95,7 @@ export class BatchThread {
     if (worker === undefined) return;
     await new Promise<void>((resolve) => {
       const late = this.#clock.after(drainTimeout + LAST_MOMENTS, () => {
-        this.#log.warn({}, "the thread of the batches does not end in time, so the process ends it");
+        this.#log.warn({}, "the batch thread does not end in time, so the process stops the thread");
         resolve();
       });
       this.#stopped = () => {
@@ -116,6 +117,7 @@ export class BatchThread {
         workerData: this.#data,
         // The flags of the process may not be allowed in a worker.
         execArgv: [],
+        resourceLimits: limitThreads(),
       });
       this.#worker = worker;
       worker.on("message", (report: ThreadReport) => {
@@ -125,15 +127,15 @@ export class BatchThread {
         else reject(new SluiceError(report.code ?? "BATCH_STORE", report.message));
       });
       worker.on("error", (error) => {
-        this.#log.error({ error: messageOf(error) }, "the thread of the batches failed");
+        this.#log.error({ error: messageOf(error) }, "the batch thread failed");
         reject(error);
       });
       worker.on("exit", () => {
         this.#worker = undefined;
         this.#stopped?.();
-        reject(new SluiceError("BATCH_STORE", "the thread of the batches ended before it worked"));
+        reject(new SluiceError("BATCH_STORE", "the batch thread ended before it was ready"));
         if (this.#stopping) return;
-        this.#log.error({}, `the thread of the batches ended; Sluice starts a new thread in ${AGAIN / 1000} s`);
+        this.#log.error({}, `the batch thread ended; Sluice starts a new thread in ${AGAIN / 1000} s`);
         this.#clock.after(AGAIN, () => void this.#begin().catch(() => {}), true);
       });
     });

@@ -163,7 +163,7 @@ function prepare(db: DatabaseSync): void {
   const isFresh = (): boolean => number("schema_version") === 0;
   if (!isFresh()) {
     if (number("application_id") !== APPLICATION) throw new Error("it is a database of another program");
-    if (number("user_version") > VERSION) throw new Error("a newer version of sluice has written it");
+    if (number("user_version") > VERSION) throw new Error("a newer version of sluice wrote this file");
   }
   // WAL only now: it would change a foreign file.
   db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");

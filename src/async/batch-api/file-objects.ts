@@ -37,7 +37,7 @@ export class FolderObjects implements FileObjects {
   }
 
   async put(id: string, path: string): Promise<void> {
-    await this.#guard(`does not take ${id}`, async () => {
+    await this.#guard(`did not store ${id}`, async () => {
       const part = this.#path(`${id}.part`);
       await copyFile(path, part);
       await synced(part);
@@ -47,7 +47,7 @@ export class FolderObjects implements FileObjects {
   }
 
   async get(id: string): Promise<{ readonly content: Readable; readonly bytes: number }> {
-    return this.#guard(`does not give ${id}`, async () => {
+    return this.#guard(`did not return ${id}`, async () => {
       const file = await open(this.#path(id), "r");
       const { size: bytes } = await file.stat();
       return { content: file.createReadStream(), bytes };
@@ -55,7 +55,7 @@ export class FolderObjects implements FileObjects {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#guard(`does not remove ${id}`, async () => {
+    await this.#guard(`did not remove ${id}`, async () => {
       for (const name of [id, `${id}.part`]) await rm(this.#path(name), { force: true });
     });
   }

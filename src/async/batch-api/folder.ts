@@ -23,7 +23,7 @@ export class BatchFolder {
     try {
       mkdirSync(this.#files, { recursive: true, mode: 0o700 });
     } catch (cause) {
-      throw new SluiceError("BATCH_STORE", `${path} cannot be made a folder for batches: ${messageOf(cause)}`, {
+      throw new SluiceError("BATCH_STORE", `the folder for batches ${path} cannot be created: ${messageOf(cause)}`, {
         cause,
       });
     }
@@ -89,7 +89,7 @@ export class BatchFolder {
     } catch (cause) {
       db?.close();
       if (isBusy(cause))
-        throw new SluiceError("BATCH_SERVED", `another process serves the batches of ${this.path}`, { cause });
+        throw new SluiceError("BATCH_SERVED", `another process already serves the batches in ${this.path}`, { cause });
       throw new SluiceError("BATCH_STORE", `${path} cannot be used: ${messageOf(cause)}`, { cause });
     }
     const open = db;

@@ -53,7 +53,7 @@ describe("the check of an input", () => {
 
   it("names the misspelt member", async () => {
     const { problems } = await check(inputLine("a", { custom_id: undefined, custom_ids: "x" }));
-    expect(problems[0]!.message).toBe('custom_id is missing; did you mean custom_id by "custom_ids"?');
+    expect(problems[0]!.message).toBe('custom_id is missing; did you mean custom_id instead of "custom_ids"?');
   });
 
   it("refuses models that the key may not use", async () => {
@@ -102,6 +102,6 @@ describe("the check of an input", () => {
   it("finds a line that has changed since", async () => {
     await check(inputLines(1));
     writeFileSync(path, "nonsense\n");
-    expect(() => [...requestLines(path, () => true)]).toThrow(/line 1 of .* has changed/);
+    expect(() => [...requestLines(path, () => true)]).toThrow(/line 1 of .* changed after the check of the input/);
   });
 });

@@ -84,7 +84,7 @@ export class LineBroker implements Broker {
         // The line ends at its deadline at the latest, and holds up no other line.
         this.#log.warn(
           { file: line.request.place.path, error: messageOf(error) },
-          "the body of a line cannot be read now",
+          "the body of a batch line cannot be read now",
         );
         this.#queue.park(line, UNREADABLE);
       }

@@ -48,7 +48,7 @@ export function checkLine(text: string, { endpoint, models }: LineRules): Checke
     return bad(
       undefined,
       "invalid_custom_id",
-      `custom_id must be a text of 1 to ${LONGEST_ID} characters`,
+      `custom_id must be a string of 1 to ${LONGEST_ID} characters`,
       "custom_id",
     );
   if (method !== "POST")
@@ -72,7 +72,7 @@ export function checkLine(text: string, { endpoint, models }: LineRules): Checke
     return bad(
       customId,
       "stream_not_supported",
-      "body.stream must not be true: a batch has each answer as a whole",
+      "body.stream must not be true: a batch cannot stream its answers",
       "body.stream",
     );
   return { customId, problem: undefined };
@@ -90,7 +90,7 @@ function meant(value: Readonly<Record<string, unknown>>, missing: string): strin
       (name) =>
         name.length < 100 && !(MEMBERS as readonly string[]).includes(name) && nearest(name, [missing]) !== undefined,
     );
-  return other === undefined ? "" : `; did you mean ${missing} by ${JSON.stringify(other)}?`;
+  return other === undefined ? "" : `; did you mean ${missing} instead of ${JSON.stringify(other)}?`;
 }
 
 function shown(value: unknown): string {

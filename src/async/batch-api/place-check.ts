@@ -12,6 +12,8 @@ export interface GivenPlace extends RedisTlsFiles {
   readonly spool?: string | undefined;
   /** A bucket or a folder. */
   readonly files?: string | undefined;
+  /** The server of the bucket; undefined = AWS. */
+  readonly s3Endpoint?: string | undefined;
 }
 
 /** The place of batches, once checked. */
@@ -36,14 +38,19 @@ export function isFilesPlace(text: string): boolean {
 }
 
 /** What such a text must be. */
-export const FILES_FORM = `${S3_FORM}; with a Redis, it may be a folder that all processes share`;
+export const FILES_FORM = `${S3_FORM}; for batches in Redis, a folder that all processes share also works`;
 
 /**
  * Checks that what is given fits together. Reads no file.
  * @throws SluiceError FLAG_MISSING, FLAG_CONFLICT, FLAG_VALUE, REDIS_URL_INVALID
  */
 export function checkPlace(given: GivenPlace): void {
-  const { folder, redis, name, spool, files } = given;
+  const { folder, redis, name, spool, files, s3Endpoint } = given;
+  if (s3Endpoint !== undefined && !files?.startsWith("s3://"))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without a bucket in batch.files (--batch-files)",
+    );
   if (files !== undefined && !isFilesPlace(files))
     throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${FILES_FORM}`);
   if (redis === undefined) {
@@ -52,13 +59,13 @@ export function checkPlace(given: GivenPlace): void {
       (spool === undefined ? undefined : "batch.spool (--batch-spool)") ??
       givenTlsFile("batch", given);
     if (alone !== undefined)
-      throw new SluiceError("FLAG_CONFLICT", `${alone} needs a store that processes share (--batch redis://HOST:6379)`);
+      throw new SluiceError("FLAG_CONFLICT", `${alone} works only with batches in Redis (--batch redis://HOST:6379)`);
     if (files !== undefined && !files.startsWith("s3://"))
       throw new SluiceError("FLAG_VALUE", `batch.files (--batch-files) is "${files.slice(0, 100)}"; it ${S3_FORM}`);
     return;
   }
   if (folder !== undefined)
-    throw new SluiceError("FLAG_CONFLICT", "batches are in batch.folder or in batch.redis; give one of them");
+    throw new SluiceError("FLAG_CONFLICT", "batch.folder and batch.redis exclude each other; give only one of them");
   const { tls } = sharedStoreAddress(redis, "batches");
   checkTlsFiles("batch", given, tls);
   if (name !== undefined && !SHARED_NAME.test(name))
@@ -66,11 +73,11 @@ export function checkPlace(given: GivenPlace): void {
   if (files === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      "batches in a Redis need a place for files that all processes reach: give --batch-files s3://BUCKET, or a shared folder",
+      "batches in Redis need a place for files that all processes reach: give --batch-files s3://BUCKET or --batch-files SHARED_FOLDER",
     );
   if (spool === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      "batches in a Redis need a folder of this machine for uploads and running batches: give --batch-spool FOLDER",
+      "batches in Redis need a local folder for uploads and running batches: give --batch-spool FOLDER",
     );
 }

@@ -125,7 +125,7 @@ export class QueuedLines {
     const body = Buffer.allocUnsafe(length);
     for (let at = 0; at < length; ) {
       const read = readSync(this.#file, body, at, length - at, start + at);
-      if (read === 0) throw new Error("the input has become shorter");
+      if (read === 0) throw new Error("the input file has become shorter");
       at += read;
     }
     return body;

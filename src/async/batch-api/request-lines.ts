@@ -38,5 +38,5 @@ function requestOf(path: string, { number: line, start: lineStart, bytes }: Text
   } catch {
     // The error below says it.
   }
-  throw new SluiceError("BATCH_INPUT", `line ${line} of ${path} has changed since its check`);
+  throw new SluiceError("BATCH_INPUT", `line ${line} of ${path} changed after the check of the input`);
 }

@@ -37,7 +37,7 @@ export class S3Contents implements FileContents {
     const object = await this.#objects.get(id);
     if (object.bytes === bytes) return object.content;
     object.content.destroy();
-    throw new SluiceError("BATCH_BUCKET", `the object of ${id} has ${object.bytes} bytes in place of ${bytes}`);
+    throw new SluiceError("BATCH_BUCKET", `the object of ${id} has ${object.bytes} bytes instead of ${bytes}`);
   }
 
   async local(id: string, signal: AbortSignal): Promise<string> {
@@ -66,13 +66,13 @@ export class S3Contents implements FileContents {
       const { content, bytes } = await this.#objects.get(id, signal);
       await pipeline(content, createWriteStream(part, { mode: 0o600 }), { signal });
       const { size } = statSync(part);
-      if (size !== bytes) throw new Error(`${size} of ${bytes} bytes came`);
+      if (size !== bytes) throw new Error(`only ${size} of ${bytes} bytes arrived`);
       renameSync(part, copy);
     } catch (error) {
       rmSync(part, { force: true });
       signal.throwIfAborted();
       if (error instanceof SluiceError) throw error;
-      throw new SluiceError("BATCH_BUCKET", `the copy of ${id} broke off: ${messageOf(error)}`, { cause: error });
+      throw new SluiceError("BATCH_BUCKET", `the download of ${id} failed: ${messageOf(error)}`, { cause: error });
     }
   }
 }

@@ -57,7 +57,7 @@ export class S3Mover {
       try {
         if (await this.#step()) continue;
       } catch (error) {
-        log.error({ error: messageOf(error) }, "the files for the bucket cannot be noted now");
+        log.error({ error: messageOf(error) }, "the list of files for the bucket cannot be read or written now");
       }
       await delay(clock, LOOK, signal).catch(() => {});
     }
@@ -97,7 +97,7 @@ export class S3Mover {
       const isThere = existsSync(folder.content(id));
       log.error(
         { file: id, isThere, error: messageOf(error) },
-        "a file cannot be moved to the bucket now; it is tried again",
+        "a file cannot be moved to the bucket now; Sluice tries again",
       );
     }
   }

@@ -85,12 +85,13 @@ export class S3Objects {
         const piece = Buffer.allocUnsafe(length);
         for (let filled = 0; filled < length; ) {
           const { bytesRead } = await file.read(piece, filled, length - filled, at + filled);
-          if (bytesRead === 0) throw new SluiceError("BATCH_STORE", `${path} became shorter while it was read`);
+          if (bytesRead === 0)
+            throw new SluiceError("BATCH_STORE", `${path} became shorter while Sluice read the file`);
           filled += bytesRead;
         }
         return piece;
       };
-      await this.#guard(`does not take ${id}`, async () => {
+      await this.#guard(`did not store ${id}`, async () => {
         if (size <= this.#part) {
           const place = { ...this.#place(id), Body: await read(0, size) };
           await this.#client.send(new this.#s3.PutObjectCommand(place), options);
@@ -104,7 +105,7 @@ export class S3Objects {
   /** The content of an object. @throws SluiceError BATCH_BUCKET, also when there is none */
   async get(id: string, signal?: AbortSignal): Promise<{ readonly content: Readable; readonly bytes: number }> {
     const { GetObjectCommand } = this.#s3;
-    return this.#guard(`does not give ${id}`, async () => {
+    return this.#guard(`did not return ${id}`, async () => {
       const command = new GetObjectCommand(this.#place(id));
       const { Body, ContentLength } = await this.#client.send(command, signal && { abortSignal: signal });
       return { content: Body as Readable, bytes: ContentLength ?? 0 };
@@ -114,7 +115,7 @@ export class S3Objects {
   /** Removes an object, if it is there. @throws SluiceError BATCH_BUCKET */
   async remove(id: string): Promise<void> {
     const { DeleteObjectCommand } = this.#s3;
-    await this.#guard(`does not remove ${id}`, () => this.#client.send(new DeleteObjectCommand(this.#place(id))));
+    await this.#guard(`did not remove ${id}`, () => this.#client.send(new DeleteObjectCommand(this.#place(id))));
   }
 
   close(): void {

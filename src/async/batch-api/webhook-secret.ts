@@ -32,23 +32,26 @@ export async function readWebhookSecrets(source: WebhookSecretSource): Promise<r
   if (text === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      `a webhook needs a secret that signs its events: give ${flag} FILE, or SLUICE_BATCH_WEBHOOK_SECRET; ${RECIPE}`,
+      `a webhook needs a secret that signs its events: give ${flag} FILE, or set set SLUICE_BATCH_WEBHOOK_SECRET; ${RECIPE}`,
     );
   const where = path === undefined ? "the environment variable SLUICE_BATCH_WEBHOOK_SECRET" : `${flag}: ${path}`;
   const words = text.split(/\s+/).filter((word) => word !== "");
   if (words.length === 0 || words.length > MOST_SECRETS)
-    throw new SluiceError("FLAG_VALUE", `${where} must hold 1 to ${MOST_SECRETS} secrets, each on a line; ${RECIPE}`);
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `${where} must hold 1 to ${MOST_SECRETS} secrets, each on its own line; ${RECIPE}`,
+    );
   return words.map((word, at) => {
     const secret = secretOf(word);
     if (secret !== undefined) return secret;
     throw new SluiceError(
       "FLAG_VALUE",
-      `${where}: secret ${at + 1} must be ${PREFIX} and ${SHORTEST} to ${LONGEST} bytes in base64; ${RECIPE}`,
+      `${where}: secret ${at + 1} must be ${PREFIX} followed by ${SHORTEST} to ${LONGEST} bytes in base64; ${RECIPE}`,
     );
   });
 }
 
-const RECIPE = `this makes one: node -p "'${PREFIX}' + require('crypto').randomBytes(32).toString('base64')"`;
+const RECIPE = `this command makes a secret: node -p "'${PREFIX}' + require('crypto').randomBytes(32).toString('base64')"`;
 
 function secretOf(word: string): Uint8Array | undefined {
   const text = word.startsWith(PREFIX) ? word.slice(PREFIX.length) : "";

@@ -4,6 +4,6 @@ export function webhookUrlProblem(text: string): string | undefined {
   if (url?.protocol !== "http:" && url?.protocol !== "https:")
     return "it must be an address such as https://example.com/hooks";
   if (url.username !== "" || url.password !== "")
-    return "it must have no user name and no password: the signature says who sends";
+    return "it must have no user name and no password: a signature proves the sender";
   return undefined;
 }

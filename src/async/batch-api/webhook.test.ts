@@ -193,7 +193,7 @@ describe("the webhook of batches", () => {
     expect(last - begin / 1000).toBeLessThan(72 * 3600);
     const counts = { delivered: 0, givenUp: 1, failedAttempts: receiver.got.length };
     expect([rig.store.events.tallies(), rig.store.events.waiting()]).toEqual([counts, 0]);
-    expect(log.lines.filter((line) => line.includes("given up"))).toHaveLength(1);
+    expect(log.lines.filter((line) => line.includes("gives up a webhook event"))).toHaveLength(1);
   });
 
   it("lets no receiver put an event off for longer than 2 h", async () => {

@@ -4,6 +4,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { GatewayAnswer, InferenceClient } from "../dispatch/send/inference-client.ts";
 import type { Events } from "./batches.ts";
+import { Outage } from "./outage.ts";
 import type { WebhookEvent } from "./webhook-events.ts";
 import { webhookSignature } from "./webhook-secret.ts";
 
@@ -58,12 +59,18 @@ export class Webhook {
   readonly #url: URL;
   readonly #stopping = new AbortController();
   readonly #sending = new Set<Promise<void>>();
+  readonly #outage: Outage;
   #looking: Timer | undefined;
   #looked: Promise<void> | undefined;
 
   constructor(parts: WebhookParts) {
     this.#parts = parts;
     this.#url = new URL(parts.url);
+    this.#outage = new Outage(
+      parts,
+      "the events of the webhook cannot be read now; Sluice tries again",
+      "the events of the webhook can be read again",
+    );
   }
 
   start(): void {
@@ -88,23 +95,25 @@ export class Webhook {
   async #lookOnce(): Promise<void> {
     const { events, log } = this.#parts;
     try {
-      for (const event of await events.due(this.#now, AT_ONCE)) {
+      const due = await events.due(this.#now, AT_ONCE);
+      this.#outage.succeeded();
+      for (const event of due) {
         if (this.#sending.size >= AT_ONCE || this.#stopping.signal.aborted) return;
         const sent = this.#deliver(event).catch((error: unknown) =>
-          log.error({ event: event.id, error: messageOf(error) }, "an event of the webhook cannot be noted now"),
+          log.error({ event: event.id, error: messageOf(error) }, "the state of a webhook event cannot be stored now"),
         );
         this.#sending.add(sent);
         void sent.then(() => this.#sending.delete(sent));
       }
     } catch (error) {
-      log.error({ error: messageOf(error) }, "the events of the webhook cannot be read now");
+      this.#outage.failed(error);
     }
   }
 
   async #deliver(event: WebhookEvent): Promise<void> {
     const { events, log } = this.#parts;
     const end = event.createdAt + OLDEST;
-    if (this.#now >= end) return this.#giveUp(event, "it is too old", 0);
+    if (this.#now >= end) return this.#giveUp(event, "the event is too old", 0);
     const attempt = event.attempts + 1;
     const pause = this.#pause(attempt);
     // No other process begins while this attempt may run.
@@ -123,7 +132,7 @@ export class Webhook {
         await events.failed(event, due);
         log.warn(
           { event: event.id, batch: event.batchId, attempt, problem: verdict.problem },
-          "the webhook did not take an event; it is sent again",
+          "the webhook receiver did not accept an event; Sluice sends it again",
         );
       }
     }
@@ -134,7 +143,7 @@ export class Webhook {
     await events.end(event, "givenUp", failedAttempts);
     log.error(
       { event: event.id, batch: event.batchId, attempts: event.attempts + failedAttempts, problem },
-      "an event of the webhook is given up",
+      "Sluice gives up a webhook event: no attempt succeeded",
     );
   }
 
@@ -179,7 +188,7 @@ function verdictOf(answer: GatewayAnswer): Verdict {
       const { status, retryAfterMs = 0 } = answer;
       // The status counts alone; nobody reads the body.
       if (status >= 200 && status < 300) return { kind: "delivered" };
-      const problem = `the receiver answered with ${status}`;
+      const problem = `the receiver answered with status ${status}`;
       // By Standard Webhooks, 410 says that the receiver is gone for good.
       return status === 410
         ? { kind: "refused", problem }

@@ -85,9 +85,9 @@ describe("openBatchFiles", () => {
     h.writeLines(2);
     for (const [text, problem] of [
       ["my notes\nmore\n", /out\.jsonl:1 is not an answer to a line of a batch/],
-      [answered("other", 1), /out\.jsonl:1 is for "other", which .*in\.jsonl does not have/],
-      [answered(null, 9), /is for "batch-0123456789abcdef-9", which/],
-      [answered("c1", 1) + answered("c1", 1), /out\.jsonl:2 is a second result for "c1"/],
+      [answered("other", 1), /out\.jsonl:1 answers "other", but .*in\.jsonl has no such line/],
+      [answered(null, 9), /answers "batch-0123456789abcdef-9", but/],
+      [answered("c1", 1) + answered("c1", 1), /out\.jsonl:2 is a second answer to "c1"/],
     ] as const) {
       writeFileSync(h.outputPath, text);
       await expect(h.open()).rejects.toMatchObject({ code: "BATCH_OUTPUT", message: expect.stringMatching(problem) });
@@ -121,7 +121,7 @@ describe("BatchJournal", () => {
     const files = await h.open();
     await expect(h.open()).rejects.toMatchObject({
       code: "BATCH_RUNNING",
-      message: `another process works on this batch: it holds ${h.outputPath}.journal`,
+      message: `another process works on this batch and has locked ${h.outputPath}.journal`,
     });
     files.close();
     (await h.open()).close();

@@ -67,7 +67,7 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
     if (journal.record !== undefined && journal.record.inputSha256 !== check.sha256)
       throw new SluiceError(
         "BATCH_CHANGED",
-        `${inputPath} has changed since ${outputPath} was begun: give the original input, or another output file`,
+        `${inputPath} has changed since Sluice began ${outputPath}: give the original input, or another output file`,
       );
     const output = opened(new BatchOutput(outputPath));
     let done = 0;
@@ -79,10 +79,10 @@ export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchF
           throw foreign(
             outputPath,
             number,
-            `is for ${JSON.stringify(customId ?? id)}, which ${inputPath} does not have`,
+            `answers ${JSON.stringify(customId ?? id)}, but ${inputPath} has no such line`,
           );
         if (input.index.state(line) === DONE)
-          throw foreign(outputPath, number, `is a second result for ${JSON.stringify(customId ?? id)}`);
+          throw foreign(outputPath, number, `is a second answer to ${JSON.stringify(customId ?? id)}`);
         input.index.mark(line, DONE);
         done++;
         if (!succeeded) failed++;
@@ -107,7 +107,7 @@ function invalid(path: string, bad: number, problems: readonly string[]): Sluice
   return new SluiceError(
     "BATCH_INVALID",
     [
-      `${path} has ${lines}; nothing was submitted. Correct these lines, or answer them with an error (--skip-invalid)`,
+      `${path} has ${lines}; nothing was submitted. Correct these lines, or add --skip-invalid to answer them with an error`,
       ...[...problems, ...more].map((problem) => `  ${problem}`),
     ].join("\n"),
   );

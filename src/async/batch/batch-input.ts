@@ -42,13 +42,13 @@ export function readBatchLine(text: string): BatchLine | BadLine {
   const known = typeof customId === "string" && customId !== "" && customId.length <= LONGEST_ID ? { customId } : {};
   if (missing !== undefined) return { ...known, problem: `${missing} is missing${meant(value, missing)}` };
   if (known.customId === undefined)
-    return { problem: `custom_id must be a text of 1 to ${LONGEST_ID} characters, unique in the file` };
+    return { problem: `custom_id must be a string of 1 to ${LONGEST_ID} characters, unique in the file` };
   if (method !== "POST") return { ...known, problem: `method must be "POST", not ${shown(method)}` };
   if (typeof url !== "string" || !/^\/[^\s?#]*$/.test(url))
     return { ...known, problem: `url must be a path such as "/v1/chat/completions", not ${shown(url)}` };
   if (!isObject(body)) return { ...known, problem: `body must be an object, not ${shown(body)}` };
   if (body["stream"] === true)
-    return { ...known, problem: "body.stream is true, but a batch writes each answer as a whole: remove it" };
+    return { ...known, problem: "body.stream is true, but a batch cannot stream its answers: remove body.stream" };
   const { start, end } = memberRanges(text).get("body")!;
   return { customId: known.customId, url, body: text.slice(start, end) };
 }
@@ -58,7 +58,7 @@ function meant(value: Readonly<Record<string, unknown>>, missing: string): strin
   const other = Object.keys(value).find(
     (name) => !(MEMBERS as readonly string[]).includes(name) && nearest(name, [missing]) !== undefined,
   );
-  return other === undefined ? "" : `; did you mean \`${missing}\` by ${JSON.stringify(other)}?`;
+  return other === undefined ? "" : `; did you mean \`${missing}\` instead of ${JSON.stringify(other)}?`;
 }
 
 function shown(value: unknown): string {
@@ -100,7 +100,7 @@ export class BatchInput {
     }
     if (!fstatSync(this.#file).isFile()) {
       this.close();
-      throw new SluiceError("BATCH_INPUT", `${path} is not a file: a batch reads its lines more than once`);
+      throw new SluiceError("BATCH_INPUT", `${path} is not a regular file: a batch reads its input more than once`);
     }
   }
 

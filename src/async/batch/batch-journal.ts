@@ -111,7 +111,7 @@ export class BatchJournal {
 function journalError(path: string, cause: unknown): SluiceError {
   const code = (cause as { errcode?: unknown } | undefined)?.errcode;
   if (typeof code === "number" && BUSY.has(code & 0xff))
-    return new SluiceError("BATCH_RUNNING", `another process works on this batch: it holds ${path}`, { cause });
+    return new SluiceError("BATCH_RUNNING", `another process works on this batch and has locked ${path}`, { cause });
   const missing = statSync(path, { throwIfNoEntry: false }) === undefined ? "; does its folder exist?" : "";
   return new SluiceError("BATCH_JOURNAL", `journal ${path} cannot be used: ${messageOf(cause)}${missing}`, { cause });
 }

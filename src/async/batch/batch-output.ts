@@ -123,7 +123,10 @@ export class BatchOutput {
     this.#size = status.size;
     if (status.isFile()) return;
     this.close();
-    throw new SluiceError("BATCH_OUTPUT", `${path} is not a file: a batch that continues reads its answers again`);
+    throw new SluiceError(
+      "BATCH_OUTPUT",
+      `${path} is not a regular file: a batch that continues reads its answers again`,
+    );
   }
 
   /**
@@ -189,7 +192,7 @@ export class BatchOutput {
     if (ended)
       throw new SluiceError(
         "BATCH_OUTPUT",
-        `${this.path}:${number} is not an answer to a line of a batch: name another file, or remove that line; the batch then requests its answer again`,
+        `${this.path}:${number} is not an answer to a line of a batch: name another file, or remove this line; Sluice then requests the answer again`,
       );
     this.#cut(start);
     this.#size = start;

@@ -59,7 +59,7 @@ describe("BatchWatch", () => {
     figures.waiting = 10;
     for (let now = 0; now <= 60; now++) await watched.look(now, 10);
     expect(said).toEqual([
-      'nothing was taken from queue "q" for 5s: is a dispatcher running on it (sluice dispatch), and is its gate open (/debug/gates)?',
+      'no request has left queue "q" in the last 5s: does a dispatcher (sluice dispatch) serve this queue, and is its gate open (/debug/gates)?',
     ]);
     for (let now = 61; now <= 66; now++) await watched.look(now, 10);
     expect(said).toHaveLength(2);
@@ -77,13 +77,13 @@ describe("BatchWatch", () => {
     expect(said).toEqual([]);
     for (let now = 201; now <= 230; now++) await watched.look(now, 10);
     expect(said).toEqual([
-      expect.stringMatching(/^no answer for 2m [0-9]s: 2 requests of queue "q" are at a dispatcher/),
+      expect.stringMatching(/^no answer in the last 2m [0-9]s: 2 requests of queue "q" are at a dispatcher/),
     ]);
   });
 
   it("tells retries and lost requests from those; what is not known is no reason", async () => {
     for (const [over, wanted] of [
-      [{ retries: 7 }, /7 requests wait to be tried again; does the gateway answer\?/],
+      [{ retries: 7 }, /7 requests wait for a retry; does the gateway answer\?/],
       [{}, /^3 requests left their queue without a result/],
       [{ waiting: Number.NaN, claimed: Number.NaN, retries: Number.NaN }, undefined],
     ] as const) {

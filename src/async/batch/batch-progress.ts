@@ -130,18 +130,18 @@ export class BatchWatch {
       if (quiet < NOTHING_ANSWERED) return undefined;
       return [
         "slow",
-        `no answer for ${since}: ${grouped(claimed)} requests of ${queue} are at a dispatcher or the gateway, or wait for another dispatcher`,
+        `no answer in the last ${since}: ${grouped(claimed)} requests of ${queue} are at a dispatcher or the gateway, or wait for another dispatcher`,
       ];
     }
     if (waiting > 0)
       return [
         "not taken",
-        `nothing was taken from ${queue} for ${since}: is a dispatcher running on it (sluice dispatch), and is its gate open (/debug/gates)?`,
+        `no request has left ${queue} in the last ${since}: does a dispatcher (sluice dispatch) serve this queue, and is its gate open (/debug/gates)?`,
       ];
     if (retries > 0)
       return [
         "retries",
-        `no answer for ${since}: ${grouped(retries)} requests wait to be tried again; does the gateway answer?`,
+        `no answer in the last ${since}: ${grouped(retries)} requests wait for a retry; does the gateway answer?`,
       ];
     if (waiting !== 0 || claimed !== 0 || retries !== 0) return undefined;
     return [

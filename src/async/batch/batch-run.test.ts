@@ -63,7 +63,7 @@ describe("BatchRun", () => {
     const run = await h.begin();
     await h.run(8000);
     expect(run.notices).toEqual([
-      expect.stringMatching(/^nothing was taken from queue "q" for \ds: is a dispatcher running/),
+      expect.stringMatching(/^no request has left queue "q" in the last \ds: does a dispatcher/),
     ]);
     h.start();
     await h.finish(run);
@@ -146,7 +146,9 @@ describe("BatchRun", () => {
       await h.finish(run);
       expect(h.answers().size).toBe(100);
       expect(new Set(h.gateway.ids).size).toBe(h.gateway.ids.length);
-      expect(run.notices.filter((text) => text.includes("the batch waits until it ends"))).toHaveLength(1);
+      expect(run.notices.filter((text) => text.includes("the batch waits until the store answers again"))).toHaveLength(
+        1,
+      );
     }
   });
 

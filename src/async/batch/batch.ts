@@ -54,7 +54,7 @@ export function runBatch(options: BatchOptions): Promise<number> {
         files.close();
       }
     },
-    () => screen.tell("interrupted; the same command continues from here"),
+    () => screen.tell("interrupted; to continue, run the same command again"),
   );
 }
 
@@ -71,7 +71,7 @@ async function withFiles(
     try {
       const record = await recordOf(files, place, options);
       if (files.done > 0 || files.journal.submitted > 0)
-        screen.tell(`continuing: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
+        screen.tell(`continuing: ${grouped(files.done)} of ${grouped(files.total)} lines already have an answer`);
       await run(files, place, record, options, deadline, figures, screen, signal);
     } finally {
       place.close();
@@ -92,13 +92,13 @@ async function recordOf(files: BatchFiles, place: QueueStore, { queue }: BatchOp
   if (chosen.resultsFixed)
     throw new SluiceError(
       "BATCH_RESULTS",
-      `queue ${chosen.name} sends all its results to ${chosen.resultQueueName} (result_queue_name), but a batch needs a result queue of its own: name another queue, or remove result_queue_name`,
+      `queue ${chosen.name} sends all its results to ${chosen.resultQueueName} (result_queue_name), but a batch needs its own result queue: name another queue, or remove result_queue_name`,
     );
   if (begun !== undefined) {
     if (begun.queueName === chosen.name && begun.place === place.client.place) return begun;
     throw new SluiceError(
       "BATCH_CHANGED",
-      `the batch began in queue ${begun.queueName} of ${begun.place}, not ${chosen.name} of ${place.client.place}, and requests may wait there. Name that queue; or remove ${journal.path} to submit all requests without an answer here`,
+      `the batch began in queue ${begun.queueName} of ${begun.place}, not ${chosen.name} of ${place.client.place}, and requests may wait in ${begun.queueName}. Name ${begun.queueName}; or remove ${journal.path} to submit all unanswered requests to ${chosen.name}`,
     );
   }
   const batch = randomBytes(8).toString("hex");

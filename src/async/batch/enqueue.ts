@@ -76,7 +76,7 @@ export function deadlineSeconds(choice: DeadlineChoice): number {
   if (choice.seconds * 1000 > now) return choice.seconds;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--deadline-at ${choice.text} has passed: it is ${new Date(now).toISOString()} now`,
+    `--deadline-at ${choice.text} has passed: the time is now ${new Date(now).toISOString()}`,
   );
 }
 
@@ -86,7 +86,7 @@ async function enqueueOne(input: string | undefined, defaults: RequestDefaults, 
   try {
     request = readRequestText(text, defaults);
   } catch (error) {
-    const hint = /\}\s*\n\s*\{/.test(text) ? "; for several requests, one per line, add --lines" : "";
+    const hint = /\}\s*\n\s*\{/.test(text) ? "; to read one request per line, add --lines" : "";
     throw new SluiceError("REQUEST_INVALID", `${nameOf(input)}: ${messageOf(error)}${hint}`);
   }
   await producer.submitRequest(request);
@@ -108,7 +108,7 @@ async function enqueueLines(input: string | undefined, defaults: RequestDefaults
     if (!(error instanceof SluiceError)) throw error;
     const count = submitted === 1 ? "the first request was" : `the first ${submitted} requests were`;
     const before = submitted === 0 ? "no request was submitted" : `${count} submitted`;
-    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and sluice does not know whether the next ones were" : "";
+    const unsure = error.code === "BROKER_UNAVAILABLE" ? ", and the next requests may have been submitted, too" : "";
     throw new SluiceError(error.code, `${nameOf(input)}: ${error.message}; ${before}${unsure}`);
   }
 }
@@ -121,7 +121,7 @@ async function readAll(input: string | undefined): Promise<string> {
     if (length > LONGEST_REQUEST)
       throw new SluiceError(
         "REQUEST_INVALID",
-        `${nameOf(input)} is longer than ${LONGEST_REQUEST / 1024 / 1024} MiB; for many requests, one per line, add --lines`,
+        `${nameOf(input)} is longer than ${LONGEST_REQUEST / 1024 / 1024} MiB; to read one request per line, add --lines`,
       );
     chunks.push(chunk);
   }
@@ -148,5 +148,5 @@ async function* open(input: string | undefined): AsyncGenerator<Buffer> {
 
 function nameOf(input: string | undefined): string {
   if (input === undefined || input === "-") return "standard input";
-  return input.trimStart().startsWith("{") ? "the JSON given" : input.slice(0, 200);
+  return input.trimStart().startsWith("{") ? "the given JSON" : input.slice(0, 200);
 }

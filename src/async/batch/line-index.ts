@@ -42,7 +42,7 @@ export class LineIndex {
     if (this.#count === this.#limit)
       throw new SluiceError(
         "BATCH_TOO_LONG",
-        `the batch has more than ${this.#limit} lines: split it into several files`,
+        `the batch has more than ${this.#limit} lines: split the input into several files`,
       );
     if (this.#count === this.#starts.length) {
       this.#starts = grown(this.#starts, new Float64Array(2 * this.#count));

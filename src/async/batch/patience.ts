@@ -33,7 +33,7 @@ export class Patience {
   /** Waits when the broker is away. @throws every other error */
   async bear(error: unknown, signal: AbortSignal): Promise<void> {
     if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
-    if (!this.#away) this.#notice(`${error.message}; the batch waits until it ends`);
+    if (!this.#away) this.#notice(`${error.message}; the batch waits until the store answers again`);
     this.#away = true;
     await delay(this.#clock, AWAY, signal);
   }

@@ -83,7 +83,7 @@ describe("handing messages back", () => {
     expect(store.told).toEqual([
       "queue a: 3 claimed messages and 2 retries are back; 6 messages wait",
       "queue b: 0 claimed messages and 0 retries are back; 0 messages wait",
-      "queue b: 2 dead letters stay; sluice queue requeue b puts them back, too",
+      "queue b: 2 dead letters stay; to put these back, too, run sluice queue requeue b",
     ]);
   });
 
@@ -99,7 +99,7 @@ describe("handing messages back", () => {
     store.add("a", { claimed: 1, retries: 1 });
     store.add("b", { dispatchers: 2 });
     expect(await store.start()).toBe(
-      "QUEUE_IN_USE: a dispatcher of queue b is connected to the store (2 connections): stop it first, or give --force",
+      "QUEUE_IN_USE: a dispatcher of queue b is connected to the store (2 connections): stop the dispatcher first, or give --force",
     );
     expect(store.queues["a"]).toMatchObject({ claimed: 1, retries: 1 });
     expect(await store.start({ force: true })).toBe("done");
@@ -110,7 +110,9 @@ describe("handing messages back", () => {
     const store = new Store();
     store.add("a", { dispatchers: undefined });
     expect(await store.start()).toBe("done");
-    expect(store.told[0]).toBe("the store does not tell which dispatchers are connected: make sure that none runs");
+    expect(store.told[0]).toBe(
+      "the store does not show which dispatchers are connected: make sure that no dispatcher runs",
+    );
   });
 
   it("waits until the leases of a killed dispatcher end, and says so once", async () => {
@@ -124,7 +126,7 @@ describe("handing messages back", () => {
     await passes(store, 39_000);
     expect([end, store.queues["a"]!.claimed, store.queues["b"]!.claimed]).toEqual([undefined, 5, 2]);
     expect(store.told).toEqual([
-      "7 messages may still be at a dispatcher: waiting 40s until its leases end; --force does not wait",
+      "7 messages may still be at a dispatcher: waiting 40s for its leases to end; --force skips this wait",
     ]);
     await passes(store, 2000);
     await running;
@@ -139,7 +141,7 @@ describe("handing messages back", () => {
     store.queues["a"]!.lastLease = 50_000;
     await passes(store, 2000);
     expect(await running).toBe(
-      "QUEUE_IN_USE: a dispatcher of queue a renews its leases: stop it first, or give --force",
+      "QUEUE_IN_USE: a dispatcher of queue a renews its leases: stop the dispatcher first, or give --force",
     );
     expect(store.queues["a"]!.claimed).toBe(5);
   });
@@ -160,7 +162,7 @@ describe("handing messages back", () => {
     const queue = store.add("a", { claimed: 1, retries: 1 });
     store.afterRelease = () => Object.assign(queue, { claimed: 1, lastLease: 90_000 });
     expect(await store.start()).toBe(
-      "QUEUE_IN_USE: a dispatcher of queue a has claimed messages meanwhile: stop it first, or give --force",
+      "QUEUE_IN_USE: a dispatcher of queue a has claimed messages again: stop the dispatcher first, or give --force",
     );
     expect(await store.start({ force: true })).toBe("done");
   });

@@ -38,14 +38,16 @@ export async function releaseQueues(
     const claimed = await releaser.release(queue, force);
     const retries = keepRetries ? 0 : await releaser.unpark(queue);
     const left = await releaser.held(queue);
-    if (left.claimed > 0 && !force) throw inUse(queue, "has claimed messages meanwhile");
+    if (left.claimed > 0 && !force) throw inUse(queue, "has claimed messages again");
     const { waiting, dead } = await client.backlog(queue);
     tell(
       `queue ${queue}: ${counted(claimed, "claimed message")} and ${counted(retries, "retry", "retries")} are back; ` +
         `${counted(waiting, "message")} wait`,
     );
     if (dead > 0)
-      tell(`queue ${queue}: ${counted(dead, "dead letter")} stay; sluice queue requeue ${queue} puts them back, too`);
+      tell(
+        `queue ${queue}: ${counted(dead, "dead letter")} stay; to put these back, too, run sluice queue requeue ${queue}`,
+      );
   }
 }
 
@@ -61,7 +63,7 @@ async function refuseDispatchers(
     if (running === undefined) unseen = true;
     else if (running > 0) throw inUse(queue, `is connected to ${place} (${counted(running, "connection")})`);
   }
-  if (unseen) tell(`${place} does not tell which dispatchers are connected: make sure that none runs`);
+  if (unseen) tell(`${place} does not show which dispatchers are connected: make sure that no dispatcher runs`);
 }
 
 /** Waits until every lease has run out. A lease that is renewed meanwhile belongs to a dispatcher that runs. */
@@ -84,7 +86,7 @@ async function leasesEnd(
       const claimed = now.reduce((sum, { leaseLeft, claimed }) => sum + (leaseLeft > 0 ? claimed : 0), 0);
       tell(
         `${counted(claimed, "message")} may still be at a dispatcher: waiting ${durationText(Math.ceil(longest / 1000))} ` +
-          "until its leases end; --force does not wait",
+          "for its leases to end; --force skips this wait",
       );
       told = true;
     }
@@ -94,5 +96,8 @@ async function leasesEnd(
 }
 
 function inUse(queue: string, what: string): SluiceError {
-  return new SluiceError("QUEUE_IN_USE", `a dispatcher of queue ${queue} ${what}: stop it first, or give --force`);
+  return new SluiceError(
+    "QUEUE_IN_USE",
+    `a dispatcher of queue ${queue} ${what}: stop the dispatcher first, or give --force`,
+  );
 }

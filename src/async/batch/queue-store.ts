@@ -103,8 +103,8 @@ export class QueueStore {
   #unknown(wanted: string | undefined, known: readonly string[]): SluiceError {
     const place = this.#source.kind === "config" ? this.#source.path : this.client.place;
     if (wanted === undefined && known.length === 0)
-      return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name one with --queue, or give --config`);
-    const list = `it has ${known.join(", ")}`;
+      return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name a queue with --queue, or give --config`);
+    const list = `the queues are ${known.join(", ")}`;
     if (wanted === undefined)
       return new SluiceError("QUEUE_UNKNOWN", `name the queue with --queue: ${place} has ${known.join(", ")}`);
     const hint = this.#source.kind === "sqlite" ? "; for a queue that never had a message, give --config" : "";

@@ -38,7 +38,7 @@ export function listQueues(source: QueueStoreLocation, names: readonly string[],
     }
     const lines = [
       ...columns([
-        ["QUEUE", "WAITING", "CLAIMED", "RETRIES", "DEAD", "FIRST DEADLINE", "FIRST WAITS FOR"],
+        ["QUEUE", "WAITING", "CLAIMED", "RETRIES", "DEAD", "FIRST DEADLINE", "AGE OF FIRST"],
         ...queues.map((each) => rowOf(each, now)),
       ]),
       "",
@@ -87,7 +87,7 @@ export function cancelRequests(source: QueueStoreLocation, ids: readonly string[
       await producer.close();
     }
     tell(
-      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: unsent requests end with CANCELLED; other requests do not change`,
+      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked as cancelled: unsent requests end with CANCELLED; other requests do not change`,
     );
   });
 }
@@ -106,7 +106,7 @@ export function requeueDead(source: QueueStoreLocation, wanted: string, most: nu
       moved += step;
     }
     tell(
-      dead === 0 ? `queue ${name} has no dead letters` : `${moved} of ${dead} dead letters are in queue ${name} again`,
+      dead === 0 ? `queue ${name} has no dead letters` : `${moved} of ${dead} dead letters are back in queue ${name}`,
     );
   });
 }

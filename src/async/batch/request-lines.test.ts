@@ -55,16 +55,16 @@ describe("readRequestText", () => {
     for (const [text, problem] of [
       ["{", /^not valid JSON: /],
       ["[]", /must be a JSON object/],
-      ['{"payload":{},"deadlne":5}', /no member "deadlne", but id, .*; did you mean `deadline`\?$/],
+      ['{"payload":{},"deadlne":5}', /no member "deadlne"; the members are id, .*; did you mean `deadline`\?$/],
       ['{"id":"a","paylod":{}}', /no member "paylod"; did you mean `payload`\?/],
       ['{"id":"a","deadline":1900000000}', /^payload is missing/],
       ['{"payload":"{}"}', /^payload must be an object$/],
-      ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number, Unix seconds, not "19/],
+      ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number of Unix seconds, not "19/],
       ['{"payload":{},"deadline":1900000000000}', /give seconds, not milliseconds/],
       ['{"payload":{},"deadline":1800000000}', /^deadline 1800000000 \(2027-01-15T08:00:00\.000Z\) has passed$/],
-      ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a text$/],
-      ['{"payload":{},"headers":[]}', /^headers must be an object of texts$/],
-      ['{"payload":{},"id":7}', /^id must be a text$/],
+      ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a string$/],
+      ['{"payload":{},"headers":[]}', /^headers must be an object of strings$/],
+      ['{"payload":{},"id":7}', /^id must be a string$/],
     ] as const)
       expect(() => read(text), text).toThrow(
         expect.objectContaining({ code: "REQUEST_INVALID", message: expect.stringMatching(problem) }),

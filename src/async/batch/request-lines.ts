@@ -49,7 +49,7 @@ export function readRequestText(text: string, defaults: RequestDefaults): Submit
   for (const name of Object.keys(value))
     if (!(MEMBERS as readonly string[]).includes(name))
       throw invalid(
-        `a request has no member ${JSON.stringify(name.slice(0, 100))}, but ${MEMBERS.join(", ")}${didYouMean(name, MEMBERS)}`,
+        `a request has no member ${JSON.stringify(name.slice(0, 100))}; the members are ${MEMBERS.join(", ")}${didYouMean(name, MEMBERS)}`,
       );
   const { start, end } = memberRanges(text).get("payload")!;
   return {
@@ -76,12 +76,12 @@ function refuseNearRequest(value: Readonly<Record<string, unknown>>): void {
   if ("payload" in value) throw invalid("payload must be an object");
   const meant = Object.keys(value).find((name) => nearest(name, ["payload"]) !== undefined);
   if (meant !== undefined) throw invalid(`a request has no member ${JSON.stringify(meant)}; did you mean \`payload\`?`);
-  if ("id" in value && "deadline" in value) throw invalid("payload is missing: the body to send, an object");
+  if ("id" in value && "deadline" in value) throw invalid("payload is missing: give the body to send, an object");
 }
 
 function textOf(value: Readonly<Record<string, unknown>>, name: string): string {
   const member = value[name] ?? "";
-  if (typeof member !== "string") throw invalid(`${name} must be a text`);
+  if (typeof member !== "string") throw invalid(`${name} must be a string`);
   return member;
 }
 
@@ -89,7 +89,7 @@ function deadlineOf(value: unknown, { deadline, now }: RequestDefaults): number 
   if (value === undefined || value === null) return deadline;
   if (!Number.isSafeInteger(value) || (value as number) <= 0)
     throw invalid(
-      `deadline must be a positive whole number, Unix seconds, not ${JSON.stringify(value)?.slice(0, 100)}`,
+      `deadline must be a positive whole number of Unix seconds, not ${JSON.stringify(value)?.slice(0, 100)}`,
     );
   const seconds = value as number;
   if (seconds > LATEST)
@@ -105,9 +105,9 @@ function mapOf(
   defaults: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
   const member = value[name] ?? {};
-  if (!isObject(member)) throw invalid(`${name} must be an object of texts`);
+  if (!isObject(member)) throw invalid(`${name} must be an object of strings`);
   for (const [key, entry] of Object.entries(member))
-    if (typeof entry !== "string") throw invalid(`${name}.${key} must be a text`);
+    if (typeof entry !== "string") throw invalid(`${name}.${key} must be a string`);
   return { ...defaults, ...(member as Record<string, string>) };
 }
 

@@ -57,7 +57,7 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
       result = await nextResult(producer, options, signal, realClock);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "RESULT_INVALID") throw error;
-      tell(`removed an entry from the queue that is not a result: ${error.message}`);
+      tell(`removed a queue entry that is not a result: ${error.message}`);
       continue;
     }
     if (result === undefined) break;
@@ -66,7 +66,7 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
   }
   if (taken >= count || options.count === undefined) return 0;
   tell(
-    `${taken} of ${count} results came${options.timeout > 0 ? `; then none came for ${options.timeout / 1000} s` : ""}`,
+    `${taken} of ${count} results arrived${options.timeout > 0 ? `; then no result arrived for ${options.timeout / 1000} s` : ""}`,
   );
   return 1;
 }

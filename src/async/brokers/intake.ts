@@ -36,7 +36,7 @@ export function unreadableResult(error: UnreadableMessage): ResultMessage | unde
 
 /** Why a message is given up after too many lost leases, and the result for its owner. */
 export function givenUp(id: string, lostLeases: number): { readonly reason: string; readonly result: ResultMessage } {
-  const reason = `given up: its leases expired ${lostLeases} times`;
+  const reason = `given up after ${lostLeases} expired leases`;
   return { reason, result: errorResult(id, "INFERENCE_ERROR", `Failed to send request to inference: ${reason}`) };
 }
 

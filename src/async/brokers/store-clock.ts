@@ -59,5 +59,5 @@ export function jumpOf(time: number, { earliest, latest }: Readings): number {
 /** The log text about a jump. @param ms of the jump */
 export function jumpMessage(ms: number): string {
   const seconds = Math.round(Math.abs(ms) / 1000);
-  return `the clock of the queues was set ${ms > 0 ? "forward" : "back"} by ${seconds} s: every lease starts again, and each message stays with its dispatcher`;
+  return `the clock of the queue store was set ${ms > 0 ? "forward" : "back"} by ${seconds} s: every lease starts again, and each message stays with its dispatcher`;
 }

@@ -39,7 +39,7 @@ interface State {
 /** All states and transitions of a consumer. */
 export const STATES = {
   flowing: {
-    because: "messages go out as workers become free",
+    because: "a message goes out when a worker is free",
     on: {
       "claim begun": "claiming",
       "no room": "full",
@@ -49,7 +49,7 @@ export const STATES = {
     },
   },
   claiming: {
-    because: "waits for messages of the broker, or for the verdict of the gate",
+    because: "waits for messages from the broker, or for the verdict of the gate",
     on: {
       "more waits": "flowing",
       "nothing waits": "empty",
@@ -71,7 +71,7 @@ export const STATES = {
     on: { "claim begun": "claiming", due: "flowing", "no fit": "blocked", "gate failed": "failing", stop: "stopped" },
   },
   blocked: {
-    because: "the next message does not fit, or its gate has no room for it, until a request in flight ends",
+    because: "waits until a request in flight ends: the next message needs room in the capacity or at its gate",
     on: { "room freed": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
   },
   closed: {
@@ -79,7 +79,7 @@ export const STATES = {
     on: { "gate opened": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
   },
   failing: {
-    because: "its gate failed (see the log)",
+    because: "the gate of the queue failed (see the log)",
     on: { due: "flowing", stop: "stopped" },
   },
   unavailable: {

@@ -76,7 +76,7 @@ describe("a store that loses everything under a dispatcher", () => {
       {
         level: "warn",
         fields: { count: 8, queues: { q: 8 } },
-        message: expect.stringContaining("taken over their messages"),
+        message: expect.stringContaining("taken over the messages"),
       },
     ]);
   });

@@ -63,9 +63,9 @@ const MOVE_AGAIN = 1000;
 const DROPPED = {
   fenced: {
     reason: "taken",
-    message: "outcomes were dropped: other processes have taken over their messages",
+    message: "dropped outcomes: other processes have taken over the messages",
   },
-  answered: { reason: "answered", message: "outcomes were dropped: their messages already have results" },
+  answered: { reason: "answered", message: "dropped outcomes: the messages already have results" },
 } as const;
 
 /** A queue's consumer and the pool that it works for. */
@@ -124,7 +124,7 @@ export class Dispatcher {
           this.#warn(
             "write",
             { problem: messageOf(problem) },
-            "some results cannot be written yet; they are kept and tried again",
+            "some results cannot be written yet; Sluice keeps the results and tries again",
           );
       },
     });
@@ -136,7 +136,7 @@ export class Dispatcher {
       onLost: (claim) =>
         this.#summed.add(
           "warn",
-          "leases were lost: other processes have their messages now; this process drops their outcomes",
+          "this process lost leases: other processes now have the messages, and this process drops its outcomes",
           claim.queue.name,
         ),
       onReleaseFailed: (problem, gate) =>
@@ -172,11 +172,11 @@ export class Dispatcher {
       },
       deadLettered: (queue, reason) => {
         this.#of(queue).consumer.series.deadLettered();
-        this.#warn(`dead ${queue.name}`, { queue: queue.name, reason }, "an entry went to the dead letters");
+        this.#warn(`dead ${queue.name}`, { queue: queue.name, reason }, "an entry became a dead letter");
       },
       reclaimed: (queue, count) => {
         this.#of(queue).consumer.series.reclaimed(count);
-        log.info({ queue: queue.name, count }, "leases expired; their messages are queued again");
+        log.info({ queue: queue.name, count }, "leases expired; the messages are back in their queue");
       },
       writeRetried: () => this.#options.metrics.redisWriteRetriesTotal.with().inc(),
       forgotten: (queue, count) => {
@@ -223,7 +223,7 @@ export class Dispatcher {
     if (this.writer.pending > 0)
       log.error(
         { pending: this.writer.pending },
-        "the broker is away: messages without a written outcome return to their queues when their leases expire",
+        "the broker does not answer: messages without a written outcome return to their queues when their leases expire",
       );
     this.#leases.stop();
     this.#summed.flush();

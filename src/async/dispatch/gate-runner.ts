@@ -123,7 +123,7 @@ export class GateRunner {
     };
     const said = (verdict: GateVerdict | undefined): GateAnswer => {
       if (verdict === undefined || !VERDICTS.has(verdict.kind))
-        return failed(new Error(`the gate gave no verdict, but ${JSON.stringify(verdict)?.slice(0, 100)}`));
+        return failed(new Error(`the gate returned no verdict, but ${JSON.stringify(verdict)?.slice(0, 100)}`));
       if (verdict.kind !== "continue") undo();
       return verdict;
     };
@@ -207,7 +207,7 @@ export class GateRunner {
     if (this.#stopped) return BACK;
     // An outage of a quota's server must not end messages for good.
     if (place === "pool" && !passing) return errorOutcome(delivery, "GATE_ERROR", `Pool gating error: ${problem}`);
-    this.#quietly.log("warn", "failed", { [place]: name, problem }, "a gate failed; its message waits");
+    this.#quietly.log("warn", "failed", { [place]: name, problem }, "a gate failed; the message waits");
     return { kind: "hold", key: undefined, gateFailed: true };
   }
 

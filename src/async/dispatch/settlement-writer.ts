@@ -95,7 +95,7 @@ export class SettlementWriter {
       let problem = "";
       let taken = 0;
       for (const [i, settlement] of batch.entries()) {
-        const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
+        const outcome = outcomes[i] ?? { failed: "the broker returned no outcome" };
         if (typeof outcome === "string") {
           this.#bytes -= bytesOf(settlement);
           onSettled(settlement, outcome);

@@ -37,13 +37,13 @@ describe("gatesView", () => {
     await harness.submitMany(3);
     harness.start();
     await harness.run(3000);
-    expect(view().capacities[0]!["because"]).toBe("D 0.050 is not above B 0.1");
+    expect(view().capacities[0]!["because"]).toBe("budget D 0.050 is not above baseline B 0.1");
     expect(view().queues[0]).toMatchObject({ state: "closed", because: "a gate is closed (see its capacity)" });
     capacity.sample({ readable: false, problem: "connection refused" });
     await harness.run(2000);
     expect(view().capacities[0]).toMatchObject({
       state: "unreadable",
-      because: "its metric cannot be read: connection refused",
+      because: "the metric cannot be read: connection refused",
     });
     capacity.sample({ readable: true, budget: 1 });
     await harness.run(2000);

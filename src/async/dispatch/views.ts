@@ -100,17 +100,17 @@ export function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, w
 export function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: number): string {
   switch (state) {
     case "unknown":
-      return "its metric has not been read yet";
+      return "the metric has not been read yet";
     case "unreadable":
-      return `its metric cannot be read: ${reading.problem}`;
+      return `the metric cannot be read: ${reading.problem}`;
     case "latched":
-      return `the gateway reported overload ${((wall - latchedAt) / 1000).toFixed(1)} s ago, and no later sample has come yet`;
+      return `the gateway reported overload ${((wall - latchedAt) / 1000).toFixed(1)} s ago, and no later sample has arrived`;
     case "closed":
       return own > 0
-        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}; ${own} of the running requests are from this dispatcher`
-        : `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}`;
+        ? `budget D ${reading.budget.toFixed(3)} is not above baseline B ${reading.baseline}; ${own} of the running requests are from this dispatcher`
+        : `budget D ${reading.budget.toFixed(3)} is not above baseline B ${reading.baseline}`;
     case "open":
-      return `D ${reading.budget.toFixed(3)} is above B ${reading.baseline}`;
+      return `budget D ${reading.budget.toFixed(3)} is above baseline B ${reading.baseline}`;
   }
 }
 

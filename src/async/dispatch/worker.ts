@@ -71,7 +71,7 @@ export class Worker {
       const outcome = (unsent instanceof Promise ? await unsent : unsent) ?? unsendable(delivery, clock, time);
       return outcome ?? (await this.#send(delivery, source));
     } catch (error) {
-      log.error({ queue: queue.name, err: error }, "a worker failed; its message is queued again");
+      log.error({ queue: queue.name, err: error }, "a worker failed; the message returns to its queue");
       return IN_A_SECOND;
     }
   }
@@ -216,12 +216,11 @@ export class Worker {
     if (classified.category !== undefined) span.attribute("error.category", classified.category);
     if (classified.kind === "retry") {
       const { retryAfterMs, lastAnswer: last, message: cause } = classified;
-      this.#warn(queue, { queue, problem: cause }, "an attempt failed; it is repeated");
+      this.#warn(queue, { queue, problem: cause }, "an attempt failed; Sluice tries again");
       return { kind: "retry", retryAfterMs, last, cause };
     }
     const { result, counter: counts, problem } = classified;
-    if (counts === "exceeded")
-      this.#warn(queue, { queue, problem }, "an attempt failed; there is no time to repeat it");
+    if (counts === "exceeded") this.#warn(queue, { queue, problem }, "an attempt failed; no time is left for a retry");
     if (counts === "failed") span.fail("inference request failed");
     return { kind: "result", result, counts };
   }

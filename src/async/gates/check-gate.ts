@@ -40,7 +40,7 @@ function checkPart(kind: "gate" | "metric-source", part: Part, how: GateCheck, i
     if (how.allowUnknown) return;
     const what = kind === "gate" ? "gate type" : "metric source";
     const types = all.map((one) => one.type);
-    const hint = didYouMean(type, types) || `; there are ${types.join(", ")}`;
+    const hint = didYouMean(type, types) || `; the known types are ${types.join(", ")}`;
     into.push({ path: typePath, problem: `${what} \`${type.slice(0, 80)}\` is not known${hint}` });
     return;
   }
@@ -58,7 +58,7 @@ function checkPart(kind: "gate" | "metric-source", part: Part, how: GateCheck, i
     });
   }
   if (depth === MAX_DEPTH) {
-    into.push({ path: parametersPath, problem: `more than ${MAX_DEPTH} gates are inside each other` });
+    into.push({ path: parametersPath, problem: `gates are nested more than ${MAX_DEPTH} levels deep` });
     return;
   }
   for (const inner of definition.kind === "gate" ? (definition.parts?.(parsed.output) ?? []) : [])

@@ -116,10 +116,10 @@ function innerGate({ type, parameters }: GateSpec, at: readonly (string | number
 export const compositeGate = defineGate({
   type: "composite",
   describe:
-    "Lets a message pass if all gates of its list do, asked in their order. The budget of the composite is the smallest budget of these gates.",
+    "Asks the gates of the list in their order; a message passes when every gate lets it pass. The budget is the smallest budget of these gates.",
   parameters: z.strictObject({
     gates: gateListParameter().describe(
-      "The gates, each with `gate_type` and `gate_params`; an empty list lets everything pass.",
+      "The gates, each with `gate_type` and `gate_params`; an empty list lets every message pass.",
     ),
   }),
   parts: ({ gates }) => gates.map((gate, at) => innerGate(gate, ["gates", at])),
@@ -149,7 +149,7 @@ function patient(verdict: GateVerdict): GateVerdict {
 
 export const waitOnRefuseGate = defineGate({
   type: "wait-on-refuse",
-  describe: "Keeps messages waiting at the gate where the inner gate would refuse them.",
+  describe: "Keeps a message waiting at this gate when the inner gate refuses the message.",
   parameters: z.strictObject({
     gate: gateParameter().describe("The inner gate, with `gate_type` and `gate_params`."),
   }),
@@ -202,11 +202,11 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
 export const tierPriorityAdmissionGate = defineGate({
   type: "tier-priority-admission",
   describe:
-    "While the inner gate has no room, the label `classification` of a message decides; a gate such as redis-quota sets it. A message `reserved` waits. A message `overflow` of the tier `interactive` ends with 429. Every other message returns to its queue.",
+    "While the inner gate has no room, the label `classification` of a message decides; a gate such as redis-quota sets this label. A `reserved` message waits. An `overflow` message of the tier `interactive` ends with 429. Every other message returns to its queue.",
   parameters: z.strictObject({
     saturation_gate: stringParameter().describe("Type of the inner gate, which says whether there is room."),
     saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of the inner gate."),
-    tier_label: stringParameter({ default: "tier" }).describe("Label of the message that names its tier."),
+    tier_label: stringParameter({ default: "tier" }).describe("Message label that names the tier."),
   }),
   parts: ({ saturation_gate, saturation_gate_params }) => [
     {

@@ -74,7 +74,7 @@ describe("endpoint-scrape (A-28)", () => {
     ["a missing metric", "other 1\n", "pods 2\n", "the metric has no samples"],
     ["0 pods", "load 1\n", "pods 0\n", "the number of model servers is 0"],
     ["missing pods", "load 1\n", "", "the metric has no samples"],
-    ["pods that are no number", "load 1\n", "pods NaN\n", "a sample is NaN"],
+    ["pods that are no number", "load 1\n", "pods NaN\n", "a sample has the value NaN"],
   ])("%s: the fallback, and the gauge says so", async (_, page, count, problem) => {
     const closed = gate(page, dynamic(count));
     expect(await closed.gate.budget()).toBe(0);

@@ -15,7 +15,8 @@ import { choiceParameter, floatParameter, stringParameter, textMapParameter } fr
 export const endpointScrapeGate = defineGate({
   type: "endpoint-scrape",
   shared: true,
-  describe: "Open as far as capacity is free. The gate reads the load from a metrics page and needs no Prometheus.",
+  describe:
+    "Lets as many messages pass as free capacity allows. The gate reads the load from a metrics page and needs no Prometheus.",
   parameters: z
     .strictObject({
       url: stringParameter().describe("Address of the page with the load."),
@@ -24,7 +25,7 @@ export const endpointScrapeGate = defineGate({
       ),
       labels: textMapParameter().describe("Labels that a sample of the load must have."),
       combine: choiceParameter(["highest", "sum"], { default: "highest" }).describe(
-        "How several samples become one load: `highest` = the highest sample; `sum` = their sum, for example of one queue for each tenant.",
+        "How several samples become one load: `highest` = the highest sample; `sum` = the sum of all samples, for example with one queue for each tenant.",
       ),
       max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
         "The load at which one model server is full; 0 = the metric is a saturation from 0 to 1.",
@@ -46,7 +47,7 @@ export const endpointScrapeGate = defineGate({
       context.addIssue({
         code: "custom",
         path: [missing],
-        message: "is missing: pods_url and pods_metric go together",
+        message: "is missing: give pods_url and pods_metric together",
       });
     }),
   create(parameters, context) {

@@ -43,7 +43,7 @@ describe("GateFactory", () => {
     ["redis", {}, "address: is missing (host:port)"],
     ["redis", { address: "redis.example" }, "address: expected host:port"],
     ["redis", { address: "r:6379", missing_budget: 2 }, "missing_budget: must be at most 1, got 2"],
-    ["redis", { url: "http://r:6379" }, "it must begin with redis:// or rediss://"],
+    ["redis", { url: "http://r:6379" }, "the URL must begin with redis:// or rediss://"],
     [
       "redis",
       { address: "r:6379", password_env: "NO_SUCH_VARIABLE" },
@@ -52,7 +52,7 @@ describe("GateFactory", () => {
     ["redis", { address: "r:6379", tls_ca_file: "/no/such/ca.pem" }, "tls_ca_file: ENOENT"],
     ["redis", { address: "r:6379", tls_key_file: "/no/such/key.pem" }, "tls_cert_file: is missing"],
     ["redis", { url: "redis://r", tls_ca_file: "/no/such/ca.pem" }, "url: must begin with rediss://"],
-    ["redis", { url: "redis://r:6379", username: "u" }, "username: goes with `address`"],
+    ["redis", { url: "redis://r:6379", username: "u" }, "username: works only with `address`"],
     ["redis-quota", { address: "r:6379" }, "limit: is missing"],
     ["redis-quota", { limit: 3 }, "address: is missing (host:port)"],
     ["redis-quota", { address: "r:6379", limit: 0 }, "limit: must be at least 1, got 0"],

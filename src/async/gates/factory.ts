@@ -114,7 +114,7 @@ export class GateFactory {
       const problem = `gate type \`${spec.type}\`${of} is not known`;
       if (!this.#options.allowUnknown)
         throw new SluiceError("GATE_UNKNOWN", `${problem}${didYouMean(spec.type, this.#definitions.keys())}`);
-      this.#options.log.warn({ gateType: spec.type }, `${problem}: it is always open`);
+      this.#options.log.warn({ gateType: spec.type }, `${problem}: the gate is always open`);
       return OPEN_GATE;
     }
     const figures = this.#options.figures(owner);

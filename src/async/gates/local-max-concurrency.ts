@@ -102,14 +102,14 @@ export class LocalMaxConcurrency implements DispatchGate {
 }
 
 function closedError(): SluiceError {
-  return new SluiceError("GATE_CLOSED", "the gate closed while a message waited at it, because the dispatcher stops");
+  return new SluiceError("GATE_CLOSED", "the gate closed while a message waited, because the dispatcher stops");
 }
 
 export const localMaxConcurrencyGate = defineGate({
   type: "local-max-concurrency",
-  describe: "Lets at most `limit` messages of this process be in flight at a time.",
+  describe: "Allows at most `limit` messages of this process in flight at the same time.",
   parameters: z.strictObject({
-    limit: intParameter({ min: 1 }).describe("Messages in flight at a time, from 1 up."),
+    limit: intParameter({ min: 1 }).describe("The most messages in flight, 1 or more."),
     gating_mode: choiceParameter(["classifying", "blocking"], { default: "classifying" }).describe(
       "At the limit, `classifying` returns a message to its queue, and `blocking` keeps the message waiting at the gate.",
     ),

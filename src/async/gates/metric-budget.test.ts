@@ -69,7 +69,7 @@ describe("metric-budget", () => {
     answers["d"] = () => ({ ...gives(1), time: clock.wall() + 3_600_000 });
     expect((await gate().read()).sampleTime).toBe(clock.wall());
     answers["d"] = () => ({ ...gives(1), time: Number.NaN });
-    expect(await gate().read()).toMatchObject({ readable: false, problem: "the samples have no time" });
+    expect(await gate().read()).toMatchObject({ readable: false, problem: "the samples have no timestamp" });
   });
 
   it("a source that throws, or never answers, is closed (A-7)", async () => {

@@ -23,7 +23,7 @@ export const metricBudgetGate = defineGate({
   type: "metric-budget",
   shared: true,
   describe:
-    "Open as far as the figure of a metric source allows. The other metric gates are special forms of this gate.",
+    "Lets as many messages pass as the figure of a metric source allows. The other metric gates are special forms of this gate.",
   parameters: z
     .strictObject({
       source: objectParameter().pipe(source).describe(`Where the figure comes from: ${SOURCE}.`),
@@ -31,7 +31,7 @@ export const metricBudgetGate = defineGate({
         "Meaning of the figure: `budget` = the share of the capacity that is free, `saturation` = the share that is taken.",
       ),
       kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
-        "Work that the figure counts: `occupancy` = running work, too; `queue-only` = only waiting work.",
+        "Work that the figure counts: `occupancy` = also running work; `queue-only` = only waiting work.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,
@@ -42,7 +42,9 @@ export const metricBudgetGate = defineGate({
         .transform((found) => (Object.keys(found).length === 0 ? undefined : found))
         .pipe(source.optional())
         .describe(`Where the number of ready model servers comes from: ${SOURCE}.`),
-      pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
+      pool: stringParameter({ default: "" }).describe(
+        "Value of the label `inference_pool` in the gate's own metrics; no other effect.",
+      ),
       ...METRIC_PARAMETERS,
     })
     .superRefine((parameters, context) => {
@@ -54,7 +56,7 @@ export const metricBudgetGate = defineGate({
       context.addIssue({
         code: "custom",
         path: [missing],
-        message: "is missing: max_concurrency and pods_source go together",
+        message: "is missing: give max_concurrency and pods_source together",
       });
     }),
   parts: ({ source, pods_source }) => [
@@ -78,7 +80,7 @@ export const metricBudgetGate = defineGate({
           const count = servers === undefined ? undefined : highest(servers.samples);
           if (count !== undefined && count <= 0)
             throw new SluiceError("METRIC_SOURCE", "no model server of the pool is ready");
-          if (Number.isNaN(time)) throw new SluiceError("METRIC_SOURCE", "the samples have no time");
+          if (Number.isNaN(time)) throw new SluiceError("METRIC_SOURCE", "the samples have no timestamp");
           return {
             budget: value === "budget" ? lowest(samples) : 1 - highest(samples),
             problem: "",

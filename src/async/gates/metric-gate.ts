@@ -246,7 +246,7 @@ function combined(samples: readonly MetricSample[], choose: (a: number, b: numbe
   if (first === undefined) throw new SluiceError("METRIC_SOURCE", "the metric has no samples");
   let found = start ?? first.value;
   for (const { value } of samples) {
-    if (!Number.isFinite(value)) throw new SluiceError("METRIC_SOURCE", `a sample is ${value}`);
+    if (!Number.isFinite(value)) throw new SluiceError("METRIC_SOURCE", `a sample has the value ${value}`);
     found = choose(found, value);
   }
   return found;

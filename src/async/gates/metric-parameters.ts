@@ -6,22 +6,22 @@ import { canonical, choiceParameter, durationParameter, floatParameter, stringPa
 /** Parameters that Sluice adds to the reference's, for every gate that reads a metric (async-processor 2.7). */
 export const METRIC_PARAMETERS = {
   max_sample_age: durationParameter({ default: "60s", moreThan: 0 }).describe(
-    "The gate does not use samples older than this age, which must be above `metric_lag`.",
+    "The gate ignores samples older than this age; must be above `metric_lag`.",
   ),
   metric_lag: durationParameter({ default: "15s" }).describe(
-    "Assumed age of the samples at the time of the query or the scrape, if nothing gives the time of the samples.",
+    "Assumed age of the samples at the query or the scrape, if no timestamp of the samples is known.",
   ),
   unit: choiceParameter(["requests", "tokens", "bytes"], { default: "requests" }).describe(
-    "Unit of the capacity: `requests`, `tokens` or `bytes`. The tokens of a request are the estimated tokens of its prompt and the most tokens that it allows for its answer. The estimate takes 4 bytes per token, until answers of the model show better figures. The bytes are those of the body.",
+    "Unit of the capacity: `requests`, `tokens` or `bytes`. The tokens of a request are the estimated tokens of the prompt plus the most answer tokens that the request allows. The estimate is 4 bytes per token until answers of the model give a better figure. The bytes of a request are the bytes of its body.",
   ),
   max_sys: floatParameter({ optional: true, moreThan: 0 }).describe(
-    "The capacity of the whole system in `unit` (max_SYS). Without this parameter, the gate takes the capacity from the metrics. Where the metrics give only a share, the gate learns the capacity while work runs, from a quarter of the workers of the worker pool up.",
+    "The capacity of the whole system in `unit` (max_SYS). Without this parameter, the gate takes the capacity from the metrics. If the metrics give only a share, the gate starts with a quarter of the workers of the worker pool, and learns the capacity while work runs.",
   ),
 };
 
 export const poolParameter = stringParameter().describe("Name of the InferencePool.");
 export const namespaceParameter = stringParameter({ optional: true }).describe(
-  "Namespace that the series of the metrics must have.",
+  "The gate reads only metrics of this namespace.",
 );
 export const fallbackParameter = floatParameter({ default: 0 }).describe(
   "While the metric is unreadable, the gate assumes a budget of `baseline` plus this value, from 0 to 1; 0 = closed.",
@@ -48,7 +48,7 @@ export function plausibleAges(
   context: z.core.$RefinementCtx,
 ): void {
   if (age > lag) return;
-  const message = `must be more than metric_lag (${lag} ms), or no sample is ever young enough`;
+  const message = `must be more than metric_lag (${lag} ms), otherwise every sample is too old`;
   context.addIssue({ code: "custom", path: ["max_sample_age"], message });
 }
 

@@ -93,7 +93,7 @@ describe("gate parameters (A-14)", () => {
 
   it("what is required is missed, what is optional is not (A-12)", () => {
     for (const value of [NONE, "", null]) {
-      expect(read(stringParameter(), value)).toBe("wrong: is missing (a text)");
+      expect(read(stringParameter(), value)).toBe("wrong: is missing (a string)");
       expect(read(intParameter(), value)).toMatch(/^wrong: is missing \(a whole number/);
       expect(read(durationParameter(), value)).toMatch(/^wrong: is missing \(a duration/);
       expect(read(gateParameter(), value)).toMatch(/^wrong: is missing \(a gate/);
@@ -104,7 +104,7 @@ describe("gate parameters (A-14)", () => {
       expect(read(objectParameter({ default: {} }), value)).toEqual({});
       expect(read(textMapParameter(), value)).toEqual({});
     }
-    expect(read(stringParameter(), { a: 1 })).toBe("wrong: is missing (a text)");
+    expect(read(stringParameter(), { a: 1 })).toBe("wrong: is missing (a string)");
   });
 
   it.each([[{ a: "x", b: 2, c: true }], ['{"a":"x","b":2,"c":true}']])(
@@ -115,7 +115,7 @@ describe("gate parameters (A-14)", () => {
   );
 
   it("names and texts of something else are refused", () => {
-    expect(read(textMapParameter(), { a: {} })).toBe('wrong: expected a text for "a"');
+    expect(read(textMapParameter(), { a: {} })).toBe('wrong: expected a string for "a"');
     expect(read(textMapParameter(), "a=b")).toMatch(/this text is not JSON$/);
     expect(read(textMapParameter(), [1])).toMatch(/^wrong: expected an object/);
     expect(read(textMapParameter(), "[1]")).toMatch(/^wrong: expected an object/);

@@ -94,14 +94,14 @@ function parsed(value: unknown, name: string): unknown {
   try {
     return JSON.parse(value) as unknown;
   } catch {
-    throw wrong(`expected ${name}, or one as JSON text; this text is not JSON`);
+    throw wrong(`expected ${name}, or the same as JSON text; this text is not JSON`);
   }
 }
 
 function objectIn(value: unknown, name: string): Parameters | undefined {
   const found = parsed(value, name);
   if (found === null) return undefined;
-  if (typeof found !== "object" || Array.isArray(found)) throw wrong(`expected ${name}, or one as JSON text`);
+  if (typeof found !== "object" || Array.isArray(found)) throw wrong(`expected ${name}, or the same as JSON text`);
   return found as Parameters;
 }
 
@@ -111,7 +111,7 @@ function textOf(value: unknown): string | undefined {
 }
 
 const stringKind: Kind<string> = {
-  name: "a text",
+  name: "a string",
   accepts: ["string", "number", "boolean"],
   // A value that is not a text means the default, too.
   read: textOf,
@@ -228,7 +228,7 @@ export function durationParameter(options: ParameterOptions<string> & Bounds = {
 
 /** Names and texts: an object, or one as JSON text. Absent = none. */
 export function textMapParameter(): Schema<Readonly<Record<string, string>>> {
-  const name = "an object of names and texts";
+  const name = "an object of names and strings";
   return parameter<Readonly<Record<string, string>>>(
     {
       name,
@@ -239,7 +239,7 @@ export function textMapParameter(): Schema<Readonly<Record<string, string>>> {
         return Object.fromEntries(
           Object.entries(object).map(([key, inner]) => {
             const text = textOf(inner);
-            if (text === undefined) throw wrong(`expected a text for ${JSON.stringify(key)}`);
+            if (text === undefined) throw wrong(`expected a string for ${JSON.stringify(key)}`);
             return [key, text];
           }),
         );
@@ -255,7 +255,7 @@ export function objectParameter(options: ParameterOptions<Parameters> = {}): Sch
   return parameter({ name, accepts: ["object", "string"], read: (value) => objectIn(value, name) }, options);
 }
 
-const GATE = "a gate with `gate_type` and perhaps `gate_params`";
+const GATE = "a gate with `gate_type` and optional `gate_params`";
 
 /** One gate inside this one: `{"gate_type": ..., "gate_params": ...}`, or that as JSON text. */
 export function gateParameter(): Schema<GateSpec> {
@@ -273,7 +273,7 @@ export function gateListParameter(): Schema<readonly GateSpec[]> {
       read(value) {
         const list = parsed(value, name);
         if (list === null) return undefined;
-        if (!Array.isArray(list)) throw wrong(`expected ${name}, or one as JSON text`);
+        if (!Array.isArray(list)) throw wrong(`expected ${name}, or the same as JSON text`);
         return list.map((entry, at) => {
           const gate = gateIn(entry, `entry ${at}: `);
           if (gate === undefined) throw wrong(`entry ${at}: expected ${GATE}`);

@@ -88,7 +88,7 @@ describe("prometheus-budget", () => {
     only(1, [0.8]);
     series.set(sources[0]!, [Number.NaN]);
     const bench = gate();
-    expect(await bench.read()).toMatchObject({ readable: false, problem: "a sample is NaN" });
+    expect(await bench.read()).toMatchObject({ readable: false, problem: "a sample has the value NaN" });
     expect(fake.queries).not.toContain(sources[1]);
   });
 

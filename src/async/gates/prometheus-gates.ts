@@ -64,7 +64,7 @@ export const prometheusSaturationGate = defineGate({
 export const prometheusQueryGate = defineGate({
   type: "prometheus-query",
   shared: true,
-  describe: "Open as far as the result of your own PromQL query says, from 0 to 1.",
+  describe: "Lets messages pass up to the share, from 0 to 1, that your own PromQL query returns.",
   parameters: z
     .strictObject({
       query: stringParameter().describe(
@@ -73,7 +73,9 @@ export const prometheusQueryGate = defineGate({
       fallback: floatParameter({ default: 0 }).describe(
         "The budget, from 0 to 1, that the gate assumes while the metric is unreadable; 0 = closed.",
       ),
-      pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
+      pool: stringParameter({ default: "" }).describe(
+        "Value of the label `inference_pool` in the gate's own metrics; no other effect.",
+      ),
       ...METRIC_PARAMETERS,
     })
     .superRefine((parameters, context) => {
@@ -108,13 +110,13 @@ export const prometheusBudgetGate = defineGate({
   type: "prometheus-budget",
   shared: true,
   describe:
-    "Open as far as capacity is free. The gate reads the queues of a pool, or its running requests where the queues are unreadable.",
+    "Lets as many messages pass as free capacity allows. The gate reads the queues of a pool, or the running requests if the queues are unreadable.",
   parameters: z
     .strictObject({
       pool: poolParameter,
       namespace: namespaceParameter,
       max_concurrency: floatParameter({ default: 100, moreThan: 0 }).describe(
-        "Requests that one ready model server takes; use the `maxConcurrency` of the picker's saturation detector.",
+        "Capacity of one ready model server in requests; use the `maxConcurrency` of the picker's saturation detector.",
       ),
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,
@@ -122,7 +124,7 @@ export const prometheusBudgetGate = defineGate({
         "Capacity of one ready model server in `unit`; default `max_concurrency` with unit `requests`.",
       ),
       robust: booleanParameter({ default: false }).describe(
-        "Take the largest series where several replicas of the picker publish the number of ready pods.",
+        "Use the largest series when several replicas of the picker publish the number of ready pods.",
       ),
       ...METRIC_PARAMETERS,
     })

@@ -170,7 +170,10 @@ export class GiveBack {
         }
     }
     if (this.#timer !== undefined || this.#closed) return;
-    this.#log.warn({ error: messageOf(error), places: this.#failed.size }, "Quota not given back, trying again");
+    this.#log.warn(
+      { error: messageOf(error), places: this.#failed.size },
+      "Quota places not released; Sluice tries again",
+    );
     this.#timer = this.#clock.after(this.#pause, () => this.#retry(), true);
     this.#pause = Math.min(LONGEST_PAUSE, this.#pause * 2);
   }

@@ -11,25 +11,27 @@ import { TLS_NAMES } from "./tls-names.ts";
 
 /** How a gate reaches its Redis server: the reference's `address`, and the settings for a password or TLS. */
 export const CONNECTION_PARAMETERS = {
-  address: stringParameter({ default: "" }).describe("`host:port` of the Redis server; this or `url` is required."),
+  address: stringParameter({ default: "" }).describe(
+    "`host:port` of the Redis server; `address` or `url` is required.",
+  ),
   url: stringParameter({ default: "" }).describe(
     "`redis://` or `rediss://` URL of the server, with user, password and database, in place of `address`.",
   ),
-  username: stringParameter({ default: "" }).describe("User of the server, with `address`."),
+  username: stringParameter({ default: "" }).describe("Redis user; only with `address`."),
   password_env: stringParameter({ default: "" }).describe(
-    "Environment variable that holds the server's password, with `address`.",
+    "Environment variable that holds the Redis password; only with `address`.",
   ),
   tls: booleanParameter({ default: false }).describe(
     "Connect to `address` with TLS; each of the parameters `tls_..._file` turns TLS on, too.",
   ),
   tls_ca_file: stringParameter({ default: "" }).describe(
-    "PEM file of the authorities that may sign the server's certificate, in place of the authorities of the system.",
+    "PEM file of CA certificates that Sluice trusts for the server, in place of those of the system.",
   ),
   tls_cert_file: stringParameter({ default: "" }).describe("PEM file of the client certificate; needs `tls_key_file`."),
   tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),
-  tls_ca_cert: stringParameter({ default: "" }).describe("Another name of `tls_ca_file`, as transports have it."),
-  tls_cert: stringParameter({ default: "" }).describe("Another name of `tls_cert_file`."),
-  tls_key: stringParameter({ default: "" }).describe("Another name of `tls_key_file`."),
+  tls_ca_cert: stringParameter({ default: "" }).describe("Alias of `tls_ca_file`; transports use this name."),
+  tls_cert: stringParameter({ default: "" }).describe("Alias of `tls_cert_file`."),
+  tls_key: stringParameter({ default: "" }).describe("Alias of `tls_key_file`."),
 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -92,7 +94,7 @@ function tlsFilesOf(parameters: ConnectionParameters): Readonly<Record<keyof typ
     const [usual, other] = TLS_NAMES[which];
     const [path, otherPath = ""] = [parameters[usual], parameters[other]];
     if (path !== "" && otherPath !== "" && path !== otherPath)
-      throw invalid(other, `is another name of ${usual}, and both are given; keep one`);
+      throw invalid(other, `is an alias of ${usual}, and both are given; keep one`);
     return path === "" && otherPath !== "" ? { name: other, path: otherPath } : { name: usual, path };
   };
   return { ca: one("ca"), cert: one("cert"), key: one("key") };
@@ -105,7 +107,7 @@ export function connectionOf(
 ): RedisConnection {
   const { ca, cert, key } = tlsFilesOf(parameters);
   if ((cert.path === "") !== (key.path === ""))
-    throw invalid(cert.path === "" ? cert.name : key.name, "is missing: certificate and key go together");
+    throw invalid(cert.path === "" ? cert.name : key.name, "is missing: give certificate and key together");
   return {
     url: urlOf(parameters, environment),
     tls: {
@@ -121,9 +123,9 @@ function urlOf(parameters: ConnectionParameters, environment: Environment | null
   const { address, url, username, password_env, tls } = parameters;
   if (url !== "") {
     for (const [key, given] of Object.entries({ address, username, password_env, tls }))
-      if (given !== "" && given !== false) throw invalid(key, "goes with `address`, and `url` is given");
+      if (given !== "" && given !== false) throw invalid(key, "works only with `address`, but `url` is given");
     if (usesFiles(parameters) && !url.startsWith("rediss:"))
-      throw invalid("url", "must begin with rediss:// where TLS files are given");
+      throw invalid("url", "must begin with rediss:// when TLS files are given");
     return url;
   }
   if (address === "") throw invalid("address", "is missing (host:port)");

@@ -163,18 +163,18 @@ export const redisQuotaGate = defineGate({
   type: "redis-quota",
   shared: true,
   describe:
-    "Lets a message pass while the quota for the value of its attribute has room. All processes share the quotas in Redis.",
+    "Gives each value of `attribute` a quota; a message passes while its quota has room. All processes share the quotas in Redis.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
     attribute: stringParameter({ default: "userid" }).describe(
-      "Name of a metadata entry of messages; each value of the entry has a quota of its own. A message without the entry passes.",
+      "Name of a metadata entry of messages; each value of the entry has its own quota. A message without the entry passes.",
     ),
     mode: choiceParameter(["rate-limit", "concurrency"], { default: "rate-limit" }).describe(
-      "`rate-limit` counts messages within a sliding window, `concurrency` those in flight.",
+      "`rate-limit` counts messages in a sliding window; `concurrency` counts messages in flight.",
     ),
-    limit: intParameter({ min: 1 }).describe("The quota: messages in a window, or in flight, from 1 up."),
+    limit: intParameter({ min: 1 }).describe("The quota: messages in a window or in flight, 1 or more."),
     window: durationParameter({ default: "1m", moreThan: 0 }).describe(
-      "Length of the window. In mode `concurrency`: time until the places of a process that died are free again; below 1s it is 5m.",
+      "Length of the window. In mode `concurrency`: time until the places of a process that died are free again; a value below 1s means 5m.",
     ),
     prefix: stringParameter({ default: "quota:" }).describe("Prefix of the Redis keys; `<attribute>:<value>` follows."),
     gating_mode: choiceParameter(["blocking", "classifying"], { default: "blocking" }).describe(

@@ -91,7 +91,7 @@ export class RedisBudget implements DispatchGate, CapacitySource {
         : readable(this.#missing, sampleTime);
     const value = NUMBER.test(text.trim()) ? Number(text) : Number.NaN;
     if (Number.isFinite(value)) return readable(value, sampleTime);
-    return unreadable(`${this.key} holds ${JSON.stringify(text.slice(0, 40))}, no number`, sampleTime);
+    return unreadable(`${this.key} holds ${JSON.stringify(text.slice(0, 40))}, which is not a number`, sampleTime);
   }
 
   async budget(): Promise<number> {
@@ -147,7 +147,7 @@ export const redisGate = defineGate({
   type: "redis",
   shared: true,
   describe:
-    "Keeps a share of the workers busy: a number from 0 to 1 that you write to a Redis key. 0.5 lets half of the workers have a request in flight. The gate is closed while the number is unreadable.",
+    "Limits the share of busy workers to a number from 0 to 1 that you write to a Redis key. With 0.5, half of the workers may have a request in flight. The gate is closed while the number is unreadable.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
     budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The Redis key that holds the share."),

@@ -62,10 +62,10 @@ describe("parseDocument", () => {
     ["a:\n\tb: 1\n", "f.yaml:2:1: a tab is used for indentation; YAML takes only spaces there"],
     ["a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml:4:3: key `c` appears twice in this mapping"],
     ['{"a": 1, "a": 2}', "f.yaml:1:10: key `a` appears twice in this mapping"],
-    ["a:\n- __proto__:\n    b: 1\n", "f.yaml:2:3: the key `__proto__` cannot be used; take another name"],
-    ['{"a": {"__proto__": {"b": 1}}}', "f.yaml:1:8: the key `__proto__` cannot be used; take another name"],
-    ["a: &x { '__proto__': 1 }\nb: *x\n", "f.yaml:1:9: the key `__proto__` cannot be used; take another name"],
-    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; write one per file"],
+    ["a:\n- __proto__:\n    b: 1\n", "f.yaml:2:3: the key `__proto__` is not allowed; use another name"],
+    ['{"a": {"__proto__": {"b": 1}}}', "f.yaml:1:8: the key `__proto__` is not allowed; use another name"],
+    ["a: &x { '__proto__': 1 }\nb: *x\n", "f.yaml:1:9: the key `__proto__` is not allowed; use another name"],
+    ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; split the file"],
     ["a:\n  b: 1\n c: 2\n", /^f\.yaml:3:1: the indentation doesn't fit/],
     ["- type: b\n   more: 1\n", /^f\.yaml:2:4: the indentation doesn't fit the lines before it/],
     ["- type: b\n\n  - type: c\n", /^f\.yaml:3:3: the indentation doesn't fit the lines before it/],
@@ -77,10 +77,10 @@ describe("parseDocument", () => {
     ["a: {{a: b}: c}\n", "f.yaml:1:5: a key must be a plain value such as a word"],
     [
       "weight: {{ .Values.weight | int }}\n",
-      "f.yaml:1:10: `{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text",
+      "f.yaml:1:10: `{{ ... }}` is an unfilled template placeholder; fill it in, or quote it if it is plain text",
     ],
     [": x\n", /a key must be a plain value/],
-    ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of one, or a list of such aliases"],
+    ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of a mapping, or a list of such aliases"],
     ["a: *q\n", "f.yaml:1:4: `*q` has no `&q` above it"],
     ["a: &q [*q]\n", "f.yaml:1:8: `*q` contains itself"],
   ])("refuses %j", (text, message) => {
@@ -102,7 +102,7 @@ describe("parseDocument", () => {
     expect((parse(shared).value as { e: unknown[] }).e).toHaveLength(2000);
     let bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
     for (let i = 1; i < 9; i++) bomb += `a${i}: &a${i} [${`*a${i - 1}, `.repeat(10)}]\n`;
-    expect(failureOf(bomb)).toMatch(/^f\.yaml:\d+:\d+: aliases repeat more than 100000 values/);
+    expect(failureOf(bomb)).toMatch(/^f\.yaml:\d+:\d+: aliases expand to more than 100000 values/);
   });
 
   it("does not let a key named like a prototype's property do harm", () => {

@@ -37,7 +37,7 @@ export function parseDocument(text: string, { file }: { readonly file: string })
   const source = new Source(text, file);
   let first: YamlDocument.Parsed | undefined;
   for (const tree of source.trees()) {
-    if (first !== undefined) throw source.failure(tree.range[0], "a second document begins here; write one per file");
+    if (first !== undefined) throw source.failure(tree.range[0], "a second document begins here; split the file");
     first = tree;
   }
   return first === undefined
@@ -162,7 +162,7 @@ function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFailure): 
       if (size === undefined) throw failure(start(node), `\`*${node.source}\` contains itself`);
       aliased += size;
       if (aliased > MAX_ALIASED)
-        throw failure(start(node), `aliases repeat more than ${MAX_ALIASED} values; write the values out`);
+        throw failure(start(node), `aliases expand to more than ${MAX_ALIASED} values; write the values out`);
       targets.set(node, target);
       return size;
     }
@@ -177,9 +177,9 @@ function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFailure): 
         seen.add(name);
         // An object in JavaScript silently loses this key and the value below it.
         if (name === "__proto__")
-          throw failure(start(key as Node), "the key `__proto__` cannot be used; take another name");
+          throw failure(start(key as Node), "the key `__proto__` is not allowed; use another name");
         if (name === "<<" && !isMergeable(value as Node | null))
-          throw failure(start(key as Node), "`<<` takes a mapping, an alias of one, or a list of such aliases");
+          throw failure(start(key as Node), "`<<` takes a mapping, an alias of a mapping, or a list of such aliases");
         if (value !== null) size += check(value as Node, depth + 1);
       }
     } else if (isSeq(node)) for (const item of node.items) size += check(item as Node, depth + 1);
@@ -226,7 +226,7 @@ function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
   const isTemplate =
     flow && items.length === 1 && isMap(key) && key.flow && key.items.every(({ value }) => value === null);
   return isTemplate
-    ? "`{{ ... }}` is a placeholder that no template engine has filled in; put it in quotes if it is a text"
+    ? "`{{ ... }}` is an unfilled template placeholder; fill it in, or quote it if it is plain text"
     : "a key must be a plain value such as a word";
 }
 

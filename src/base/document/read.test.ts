@@ -18,7 +18,7 @@ describe("readDocument", () => {
     expect((await readDocument(file("a", "\ufeffa: 1"), { maxBytes: 7 })).value).toEqual({ a: 1 });
     await expect(readDocument(file("b", "a: 12345"), { maxBytes: 7 })).rejects.toMatchObject({
       code: "DOCUMENT_TOO_BIG",
-      message: `${join(folder, "b")} is larger than the 7 bytes accepted for such a file`,
+      message: `${join(folder, "b")} is larger than 7 bytes, the limit for this kind of file`,
     });
   });
 

@@ -38,7 +38,10 @@ async function readAtMost(path: string, maxBytes: number): Promise<Uint8Array> {
     throw unreadable(path, error);
   }
   if (length > maxBytes)
-    throw new SluiceError("DOCUMENT_TOO_BIG", `${path} is larger than the ${maxBytes} bytes accepted for such a file`);
+    throw new SluiceError(
+      "DOCUMENT_TOO_BIG",
+      `${path} is larger than ${maxBytes} bytes, the limit for this kind of file`,
+    );
   return buffer.subarray(0, length);
 }
 
@@ -60,6 +63,6 @@ export function unreadable(path: string, cause: unknown): SluiceError {
     return new SluiceError("DOCUMENT_MISSING", `${path} does not exist`, { cause });
   if (code === "EISDIR") return new SluiceError("DOCUMENT_UNREADABLE", `${path} is a directory, not a file`, { cause });
   if (code === "EACCES" || code === "EPERM")
-    return new SluiceError("DOCUMENT_UNREADABLE", `${path} may not be read by this user`, { cause });
+    return new SluiceError("DOCUMENT_UNREADABLE", `this user has no permission to read ${path}`, { cause });
   return new SluiceError("DOCUMENT_UNREADABLE", `${path} cannot be read: ${messageOf(cause)}`, { cause });
 }

@@ -19,11 +19,11 @@ describe("a syntax error in plain words", () => {
     ['{"a": [\n1\n}', "f.yaml:1:7: `[` opened at line 1 is not closed before the `}` at line 3"],
     [
       "endpoints:\n- {name: a, port: 1\n- {name: b, port: 1}\n",
-      "f.yaml:2:3: `{` opened at line 2 is not closed before line 3, which is indented too little for it",
+      "f.yaml:2:3: `{` opened at line 2 is not closed before line 3, which has too little indentation",
     ],
     // Brackets and quotes in the text of a block scalar or of a comment open nothing.
     ['a: |\n  { " [\n# {\nb: [1\n', "f.yaml:4:4: `[` opened at line 4 is not closed"],
-    ['{"a": 1}}', "f.yaml:1:9: `}` closes no bracket: none of its kind is open here"],
+    ['{"a": 1}}', "f.yaml:1:9: `}` closes no bracket: no matching bracket is open here"],
   ])("names the bracket of %j and where it opens", (text, message) => {
     expect(failureOf(text)).toBe(message);
   });
@@ -51,7 +51,10 @@ describe("a syntax error in plain words", () => {
     ["port:8000\nname: a\n", "f.yaml:1:1: `port:8000` is not a key with a value: write `port: 8000`"],
     ["name: a\nport=8000\n", "f.yaml:2:1: `port=8000` is not a key with a value: write `port: 8000`"],
     ["name: a\noops\n", "f.yaml:2:1: `oops` is not a key with a value: write `key: value`"],
-    ["a: 1\n- b\n", "f.yaml:2:1: a list item (`-`) among the keys of a mapping; write the key of the list above it"],
+    [
+      "a: 1\n- b\n",
+      "f.yaml:2:1: a list item (`-`) among the keys of a mapping; write the key of the list on the line above",
+    ],
     ['a: "x" y\n', "f.yaml:1:8: `y` follows a value that is already complete"],
   ])("shows how to write the line of %j", (text, message) => {
     expect(failureOf(text)).toBe(message);

@@ -41,8 +41,7 @@ export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: n
     const { offset, end } = mistake;
     let problem = `\`${text[offset]}\` opened at line ${lineOf(offset)} is not closed`;
     if (text[end] === "]" || text[end] === "}") problem += ` before the \`${text[end]}\` at line ${lineOf(end)}`;
-    else if (text.slice(end).trim() !== "")
-      problem += ` before line ${lineOf(end)}, which is indented too little for it`;
+    else if (text.slice(end).trim() !== "") problem += ` before line ${lineOf(end)}, which has too little indentation`;
     return { offset, problem };
   }
   if (code === "MULTILINE_IMPLICIT_KEY" || message === "Implicit map keys need to be followed by map values")
@@ -51,7 +50,7 @@ export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: n
     if (message.startsWith("Unexpected , in"))
       return { offset: from, problem: "a comma with nothing before it; remove it, or write the missing entry" };
     if (/^Unexpected flow-(seq|map)-end token/.test(message))
-      return { offset: from, problem: `\`${text[from]}\` closes no bracket: none of its kind is open here` };
+      return { offset: from, problem: `\`${text[from]}\` closes no bracket: no matching bracket is open here` };
     if (message.endsWith("at node end"))
       return { offset: from, problem: `${wordAt(text, from)} follows a value that is already complete` };
   }
@@ -88,7 +87,7 @@ function quoteEndingAt(text: string, end: number): number | undefined {
 /** A line that should be `key: value` and isn't. */
 function noKeyAndValue(source: string): string {
   const line = source.split(/\r?\n/, 1)[0]!.trim();
-  if (line === "-") return "a list item (`-`) among the keys of a mapping; write the key of the list above it";
+  if (line === "-") return "a list item (`-`) among the keys of a mapping; write the key of the list on the line above";
   const shown = line.length <= 60 ? line : `${line.slice(0, 57)}...`;
   const parts = line === shown ? /^([\w.-]+)(?:\s+|\s*[:=]\s*)([^\s:=].*)$/.exec(line) : null;
   if (parts === null) return `\`${shown}\` is not a key with a value: write \`key: value\``;

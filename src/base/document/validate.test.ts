@@ -51,10 +51,10 @@ describe("validate", () => {
 
   it("says that the space behind a colon is missing, in a list item and between brackets", () => {
     expect(failureOf("name: a\nplugins:\n- type:t\n")).toBe(
-      'invalid test file: c.yaml:3:3: plugins[0]: expected a mapping, got the string "type:t"; write a space behind the colon: `type: t`',
+      'invalid test file: c.yaml:3:3: plugins[0]: expected a mapping, got the string "type:t"; write a space after the colon: `type: t`',
     );
     expect(failureOf("name: a\nplugins: [{type: t, weight:2}]\n")).toBe(
-      'invalid test file: c.yaml:2:21: plugins[0]["weight:2"]: unknown key `weight:2`; write a space behind the colon: `weight: 2`',
+      'invalid test file: c.yaml:2:21: plugins[0]["weight:2"]: unknown key `weight:2`; write a space after the colon: `weight: 2`',
     );
     expect(failureOf("name: a\nplugins: [http://x]\n")).not.toContain("space");
   });

@@ -46,7 +46,7 @@ export function check<S extends z.ZodType>(
     result = schema.safeParse(value, { reportInput: true, error: explainIssue });
   } catch (error) {
     // A user's schema may hold the user's code, which may fail or return a promise.
-    into.push({ path: at, problem: `the check of this failed: ${messageOf(error)}` });
+    into.push({ path: at, problem: `the check of this value failed: ${messageOf(error)}` });
     return undefined;
   }
   if (result.success) return { output: result.data };
@@ -173,10 +173,10 @@ function limit(origin: string, relation: string, bound: number | bigint, input: 
   return `must be ${relation} ${bound}, got ${show(input)}`;
 }
 
-/** `; write a space behind the colon: ...` for `type:x`, which YAML reads as one text; nothing for every other value. */
+/** `; write a space after the colon: ...` for `type:x`, which YAML reads as one text; nothing for every other value. */
 function missingSpace(value: unknown): string {
   const parts = typeof value === "string" && value.length <= 80 ? /^([\w.-]+):([^\s:/].*)$/.exec(value) : null;
-  return parts === null ? "" : `; write a space behind the colon: \`${parts[1]}: ${parts[2]}\``;
+  return parts === null ? "" : `; write a space after the colon: \`${parts[1]}: ${parts[2]}\``;
 }
 
 /** A value for a message: short, its kind recognisable. */

@@ -148,7 +148,7 @@ function list(stream: GrpcStream, source: HealthSource): undefined {
  */
 function watch(stream: GrpcStream, source: HealthSource, service: string): (() => void) | undefined {
   if (source.onChange === undefined) {
-    stream.end(GRPC_STATUS.unimplemented, "health cannot be watched on this port, use Check");
+    stream.end(GRPC_STATUS.unimplemented, "this port does not support Watch; use Check");
     return undefined;
   }
   let last: ServingStatus | undefined;
@@ -156,7 +156,7 @@ function watch(stream: GrpcStream, source: HealthSource, service: string): (() =
     const status = source.status(service) ?? SERVING_STATUS.serviceUnknown;
     if (status !== last) stream.send(statusMessage(status));
     last = status;
-    if (source.final === true) stream.end(GRPC_STATUS.unavailable, "the server is about to end");
+    if (source.final === true) stream.end(GRPC_STATUS.unavailable, "the server is shutting down");
   };
   tell();
   return source.onChange(tell);

@@ -44,6 +44,10 @@ class ObservedCall implements GrpcStreamEvents {
     this.#events.message(bytes);
   }
 
+  passing(bytes: Buffer, from: number, to: number): boolean {
+    return this.#events.passing?.(bytes, from, to) ?? false;
+  }
+
   halfClosed(): void {
     this.#events.halfClosed();
   }

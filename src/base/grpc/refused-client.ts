@@ -14,7 +14,7 @@ export function addressOf(socket: TLSSocket): string {
 
 /** Why a handshake failed, in OpenSSL's words, if the client's certificate is the cause. */
 export function certificateProblem(error: NodeJS.ErrnoException, socket: TLSSocket): string | undefined {
-  if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE") return "it shows no certificate";
+  if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE") return "the client sent no certificate";
   const problem: unknown = socket.authorizationError;
   return problem == null ? undefined : `its certificate is not accepted: ${String(problem)}`;
 }

@@ -74,10 +74,10 @@ const ADVICE: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "name the authority of the certificate with --server-ca",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     "name the authority of the certificate with --server-ca, or let the server send the whole chain",
-  ERR_TLS_CERT_ALTNAME_INVALID: "if the certificate is right, name its host with --server-name",
+  ERR_TLS_CERT_ALTNAME_INVALID: "if the certificate is right, give its host name with --server-name",
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED:
     "give a certificate that the server accepts with --server-cert and --server-key",
-  ERR_SSL_WRONG_VERSION_NUMBER: "the server speaks no TLS; its scheme is http",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the server does not use TLS; set its scheme to http",
 };
 
 /** The error of a connection with TLS as people understand it, with advice; other errors stay. */

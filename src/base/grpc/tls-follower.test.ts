@@ -119,7 +119,7 @@ describe("following a certificate (E-126, D-30)", () => {
     expect(used).toEqual([]);
     expect(lines).toEqual([
       "warn: certificate: the new certificate or key cannot be used; the old certificate stays in use",
-      "info: certificate: the files again hold the certificate that is in use",
+      "info: certificate: the files contain the certificate in use again",
     ]);
   });
 

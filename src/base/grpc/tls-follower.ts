@@ -12,19 +12,19 @@ const LOOK_AGAIN = 60_000;
 export const FOLLOWED = {
   pair: {
     name: "certificate",
-    again: "the files again hold the certificate that is in use",
+    again: "the files contain the certificate in use again",
     used: "new connections get the new certificate",
     kept: "the new certificate or key cannot be used; the old certificate stays in use",
   },
   clientCa: {
     name: "client authorities",
-    again: "the file again holds the authorities that are in use",
+    again: "the file contains the authorities in use again",
     used: "the new authorities apply to new connections",
     kept: "the new authorities cannot be used; the old ones stay in use",
   },
   servers: {
     name: "TLS of the model servers",
-    again: "the files again hold the content in use",
+    again: "the files contain the content in use again",
     used: "new connections use the new files",
     kept: "the new files cannot be used; the old ones stay in use",
   },

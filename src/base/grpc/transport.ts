@@ -46,6 +46,12 @@ export interface GrpcStream {
 export interface GrpcStreamEvents {
   /** One message. The bytes may be a view of a larger buffer: see `detach` before keeping them for long. */
   message(bytes: Uint8Array): void;
+  /**
+   * Offers a message of at most 8 KiB where it lies, in memory that is valid during the call only. Optional: a handler that passes
+   * bytes on saves a copy of each message. `sendFramed` may get a part of them.
+   * @returns false = not taken, and nothing has happened: `message` follows, with bytes of its own
+   */
+  passing?(bytes: Buffer, from: number, to: number): boolean;
   /** The client has ended its side. */
   halfClosed(): void;
   /**

@@ -70,8 +70,10 @@ export interface RecordedWait {
 export interface RecordedCache {
   /** By what was routed there before (`approx-prefix-cache-producer`). */
   predicted: number;
-  /** By its KV-cache events (`precise-prefix-cache-producer`). */
+  /** By its KV-cache events (`precise-prefix-cache-producer`), and what its events have not confirmed yet. */
   events: number;
+  /** Those of `events` that Sluice only expects, since it routed a request with them there; absent = none. */
+  unconfirmed?: number | undefined;
   /** By the answer. */
   reported: number;
   /** The whole prompt, by the answer. */

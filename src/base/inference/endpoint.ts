@@ -60,15 +60,15 @@ export interface PeerLoad extends InFlightLoad {
   /** Milliseconds since the replica with load here that was silent longest was heard; 0 where none has load here. */
   ageMs(now: number): number;
   /**
-   * What peers have probably sent since then: as much as this process has in that time, for each peer that has traffic. Without it,
-   * all replicas would send the requests of a burst to the endpoint that was least busy before. Valid until the next call.
+   * What peers have probably sent since then. Without it, all replicas would send the requests of a burst to the endpoint that was
+   * least busy before. Valid until the next call.
    */
   unseen(now: number): InFlightLoad;
   /**
-   * Tokens that count here in addition, where the endpoint is the home of another replica: replicas that see the same load do not all
-   * take the same endpoint. 0 at an endpoint of the own home.
+   * Load that counts here in addition, where the endpoint is the home of another replica: replicas that see the same load do not all
+   * take the same endpoint. None at an endpoint of the own home. Valid until the next call.
    */
-  readonly lean: number;
+  readonly lean: InFlightLoad;
 }
 
 /** Load that was sent to an endpoint since the last scrape began that its metrics come from: they may not show it yet. */

@@ -37,8 +37,12 @@ export class HeaderList {
 
   /** The last value of a lower-case key, or undefined. */
   get(key: string): string | undefined {
-    const at = this.keys.lastIndexOf(key);
-    return at < 0 ? undefined : this.values[at];
+    // Most headers that are asked for are absent, and V8 has a quick search only from front to back.
+    const { keys } = this;
+    let at = keys.indexOf(key);
+    if (at < 0) return undefined;
+    for (let next = at; next >= 0; next = keys.indexOf(key, at + 1)) at = next;
+    return this.values[at];
   }
 
   /** Whether the key occurs more than once. */

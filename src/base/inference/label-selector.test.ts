@@ -29,13 +29,13 @@ describe("label selectors (api-resources 3.1)", () => {
 
   it.each([
     ["", "is empty; write for example app=vllm"],
-    ["app=vllm,", '"" is none of key=value'],
-    ["app vllm", '"app vllm" is none of'],
-    ["app in vllm", '"app in vllm" is none of'],
+    ["app=vllm,", '"" is not one of key=value'],
+    ["app vllm", '"app vllm" is not one of'],
+    ["app in vllm", '"app in vllm" is not one of'],
     ["app in (a b)", '"a b" cannot be the value of a label'],
-    ["app=a=b", '"app=a=b" is none of'],
-    ["-x=1", '"-x=1" is none of'],
-    ["app in (a", '"app in (a" is none of'],
+    ["app=a=b", '"app=a=b" is not one of'],
+    ["-x=1", '"-x=1" is not one of'],
+    ["app in (a", '"app in (a" is not one of'],
     [Array.from({ length: 65 }, (_, i) => `k${i}`).join(), "has more than 64 requirements"],
   ])("refuses %j: %s", (text, problem) => {
     expect(() => parseLabelSelector(text)).toThrow(problem);

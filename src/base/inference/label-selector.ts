@@ -49,7 +49,7 @@ function requirementOf(part: string, text: string): LabelPredicate {
   if (existence === null)
     throw refusal(
       text,
-      `${JSON.stringify(part)} is none of key=value, key!=value, key in (a,b), key notin (a,b), key, !key`,
+      `${JSON.stringify(part)} is not one of key=value, key!=value, key in (a,b), key notin (a,b), key, !key`,
     );
   const [, not, key] = existence;
   return (labels) => Object.hasOwn(labels, key!) === (not === "");

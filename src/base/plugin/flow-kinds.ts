@@ -12,6 +12,11 @@ export interface SaturationDetector {
    */
   expected?(endpoints: readonly Endpoint[], now: number, further: number): number;
   /**
+   * The saturation of one endpoint alone, which counts as no measurement of the pool: the room for background requests asks for it.
+   * Absent = `saturation` of this endpoint.
+   */
+  saturationOf?(endpoint: Endpoint, now: number): number;
+  /**
    * Endpoints that the detector could not judge at its last measurement, for want of fresh metrics. Absent where it needs none.
    */
   readonly staleEndpoints?: number;

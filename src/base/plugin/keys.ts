@@ -49,6 +49,11 @@ export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
  */
 export const PREFIX_CACHED_BLOCKS = columnKey("prefix-cached-blocks");
 /**
+ * Those of them that the candidate has not announced: they are expected there, because a request was routed there. Written by
+ * `precise-prefix-cache-producer`.
+ */
+export const PREFIX_UNCONFIRMED_BLOCKS = columnKey("prefix-unconfirmed-blocks");
+/**
  * When a candidate last took a prompt that no endpoint had cached: 0 = never, else its place among all that did, 1 = longest
  * ago. Written by `no-hit-lru-producer`.
  */

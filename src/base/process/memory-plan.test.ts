@@ -64,7 +64,7 @@ describe("the report of a memory limit", () => {
 
   it("is one line where everything fits", () => {
     expect(reported(512 * MIB, 300 * MIB)).toEqual([
-      "info: the process has a memory limit: index, bodies and smallBodies are the upper limits of default sizes",
+      "info: the process has a memory limit, which caps the default sizes: see index, bodies and smallBodies",
     ]);
   });
 

@@ -79,10 +79,7 @@ export function reportMemory(plan: MemoryPlan, log: Logger, heap: number = getHe
     smallBodies: mib(smallBodies),
     heapGrowth,
   };
-  log.info(
-    fields,
-    "the process has a memory limit: index, bodies and smallBodies are the upper limits of default sizes",
-  );
+  log.info(fields, "the process has a memory limit, which caps the default sizes: see index, bodies and smallBodies");
   if (limit < LEAST_MEMORY)
     log.warn(
       {},

@@ -57,10 +57,10 @@ describe("parseRedisUrl", () => {
     ["redis://one?addr=user:secret@two", "each addr must be HOST:PORT"],
     ["redis://one?master_name=", "master_name must name"],
     ["redis://one?sentinel_password=secret", "need master_name"],
-    ["http://:secret@broker", "it must begin with redis:// or rediss://"],
+    ["http://:secret@broker", "the URL must begin with redis:// or rediss://"],
     ["redis://:secret@broker/first", "the database must be a number"],
     ["redis://:secret@broker/-1", "the database must be a number"],
-    ["redis://:secret%zz@broker", "not percent-encoded"],
+    ["redis://:secret%zz@broker", "not correctly percent-encoded"],
     ["redis://:secret@broker:99999", "it is not a URL"],
   ])("refuses %s and says why, without the password", (url, problem) => {
     expect(() => parseRedisUrl(url)).toThrow(

@@ -56,13 +56,13 @@ export function parseRedisUrl(text: string): RedisAddress {
   } catch {
     throw invalid(text, "it is not a URL");
   }
-  if (!SCHEMES.has(url.protocol)) throw invalid(text, "it must begin with redis:// or rediss://");
+  if (!SCHEMES.has(url.protocol)) throw invalid(text, "the URL must begin with redis:// or rediss://");
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1") || "localhost";
   const database = url.searchParams.get("db") ?? url.pathname.replace(/^\//, "");
   if (!/^\d{0,9}$/.test(database))
     throw invalid(text, `the database must be a number, not ${JSON.stringify(database)}`);
   const others = url.searchParams.getAll("addr").map((place) => placeOf(text, place));
-  if (others.length >= MOST_PLACES) throw invalid(text, `it names more than ${MOST_PLACES} places`);
+  if (others.length >= MOST_PLACES) throw invalid(text, `the URL names more than ${MOST_PLACES} servers`);
   return {
     host,
     port: url.port === "" ? DEFAULT_PORT : Number(url.port),
@@ -88,7 +88,7 @@ function sentinelOf(text: string, query: URLSearchParams): RedisAddress["sentine
   const primary = query.get("master_name");
   const [username, password] = [query.get("sentinel_username") ?? "", query.get("sentinel_password") ?? ""];
   if (primary !== null && primary !== "") return { primary, username, password };
-  if (primary !== null) throw invalid(text, "master_name must name what the Sentinels watch");
+  if (primary !== null) throw invalid(text, "master_name must name the primary that the Sentinels watch");
   if (username !== "" || password !== "")
     throw invalid(text, "sentinel_username and sentinel_password need master_name");
   return undefined;
@@ -119,7 +119,7 @@ function decoded(text: string, part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw invalid(text, "user or password is not percent-encoded properly");
+    throw invalid(text, "the user or the password is not correctly percent-encoded");
   }
 }
 

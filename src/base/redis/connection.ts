@@ -345,7 +345,7 @@ class RedisLink implements Redis {
       if (this.#handshake > 0) {
         log.debug(
           { server: this.server, problem },
-          "Redis refuses the handshake; Sluice connects again with a simpler handshake",
+          "Redis refuses the handshake; Sluice reconnects with a simpler handshake",
         );
         this.#connect();
         return;
@@ -359,7 +359,7 @@ class RedisLink implements Redis {
   #failed(problem: string): void {
     const { clock, log, random } = this.#deps;
     if (this.#failures === 0 || problem !== this.#problem)
-      log.warn({ server: this.server, problem }, "Redis cannot be used; Sluice connects again until Redis answers");
+      log.warn({ server: this.server, problem }, "Redis is not usable; Sluice reconnects until Redis answers");
     this.#problem = problem;
     this.#options.onAway?.(problem);
     this.#timer = clock.after(pauseAfter(this.#failures++, random), () => this.#connect());

@@ -57,7 +57,7 @@ async function askOne(
     const ask = async (): Promise<Place> => {
       await client.connect();
       const found: unknown = await client.sendCommand(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary]);
-      if (!Array.isArray(found)) throw new Error(`it knows no primary ${JSON.stringify(primary)}`);
+      if (!Array.isArray(found)) throw new Error(`no primary has the name ${JSON.stringify(primary)}`);
       return { host: String(found[0]), port: Number(found[1]) };
     };
     ask()

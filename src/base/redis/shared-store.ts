@@ -19,7 +19,7 @@ export function sharedStoreAddress(url: string, what: "replicas" | "batches"): R
   if (odd !== undefined)
     throw new SluiceError(
       "REDIS_URL_INVALID",
-      `the URL of the store of ${what} has the option ${JSON.stringify(odd)}, which has no effect`,
+      `remove the option ${JSON.stringify(odd)} from the store URL of the ${what}: it has no effect`,
     );
   return address;
 }

@@ -39,9 +39,9 @@ describe("the files of certificates for a Redis", () => {
   });
 
   it.each<[string, RedisTlsFiles, boolean, RegExp]>([
-    ["an authority without TLS", { ca: "x" }, false, /^peers\.ca \(--peers-ca\) needs .*rediss/],
-    ["a certificate without a key", { certificate: "x" }, true, /--peers-cert.*--peers-key.*together/],
-    ["a key without a certificate", { key: "x" }, true, /--peers-cert.*--peers-key.*together/],
+    ["an authority without TLS", { ca: "x" }, false, /^peers\.ca \(--peers-ca\) is for TLS only: .*rediss/],
+    ["a certificate without a key", { certificate: "x" }, true, /give both .*--peers-cert.*--peers-key.* or neither/],
+    ["a key without a certificate", { key: "x" }, true, /give both .*--peers-cert.*--peers-key.* or neither/],
   ])("are refused: %s", (_, files, isTls, message) => {
     expect(() => checkTlsFiles("peers", files, isTls)).toThrow(
       expect.objectContaining({ code: "FLAG_CONFLICT", message: expect.stringMatching(message) }),

@@ -27,11 +27,11 @@ export function givenTlsFile(section: string, files: RedisTlsFiles): string | un
 export function checkTlsFiles(section: string, files: RedisTlsFiles, isTls: boolean): void {
   const given = givenTlsFile(section, files);
   if (given !== undefined && !isTls)
-    throw new SluiceError("FLAG_CONFLICT", `${given} needs a URL that begins with rediss://, which means TLS`);
+    throw new SluiceError("FLAG_CONFLICT", `${given} is for TLS only: the Redis URL must begin with rediss://`);
   if ((files.certificate === undefined) !== (files.key === undefined))
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `${nameOf(section, "certificate")} and ${nameOf(section, "key")} belong together`,
+      `give both ${nameOf(section, "certificate")} and ${nameOf(section, "key")}, or neither`,
     );
 }
 

@@ -5,19 +5,19 @@ export const WEBHOOK_METRICS = {
   webhookEventsTotal: {
     type: "counter",
     name: "sluice_batch_webhook_events_total",
-    help: "Events about ended batches that the webhook confirmed (delivered), or that are not sent any more (given_up).",
+    help: "Webhook events about ended batches: delivered = the webhook confirmed the event, given_up = no further attempt.",
     labels: ["outcome"],
   },
   webhookFailuresTotal: {
     type: "counter",
     name: "sluice_batch_webhook_failed_attempts_total",
-    help: "Attempts to deliver an event that ended without a 2xx status.",
+    help: "Attempts to deliver a webhook event that got no 2xx status.",
     labels: [],
   },
   webhookWaiting: {
     type: "gauge",
     name: "sluice_batch_webhook_waiting",
-    help: "Events that wait for their first or next attempt.",
+    help: "Webhook events that wait for an attempt.",
     labels: [],
   },
 } as const satisfies MetricTable;
@@ -37,19 +37,19 @@ export const SHARED_BATCH_METRICS = {
   batchesHeld: {
     type: "gauge",
     name: "sluice_batch_held",
-    help: "Open batches that this process works on, of those that it shares with others.",
+    help: "Open batches that processes share and that this process works on.",
     labels: [],
   },
   batchesLost: {
     type: "counter",
     name: "sluice_batch_lost_total",
-    help: "Batches that another process took over while this one worked on them.",
+    help: "Batches that another process took over while this process worked on them.",
     labels: [],
   },
   storeSilence: {
     type: "gauge",
     name: "sluice_batch_store_silence_seconds",
-    help: "Time since the store of the batches answered last. Above 5 seconds, this process sends no further line.",
+    help: "Seconds since the last answer of the store of batches. Above 5 s, this process sends no further line.",
     labels: [],
   },
 } as const satisfies MetricTable;

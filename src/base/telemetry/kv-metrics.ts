@@ -10,13 +10,13 @@ export const KV_METRICS = {
   indexAdmissionsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_index_admissions_total",
-    help: "Blocks that engines announced and that came into the index of KV-cache events.",
+    help: "Blocks that entered the index of KV-cache events.",
     twins: [{ name: "kvcache_index_admissions_total" }],
   },
   indexEvictionsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_index_evictions_total",
-    help: "Blocks that left the index of KV-cache events: taken back by engines, or because the index was full.",
+    help: "Blocks that left the index of KV-cache events, because an engine removed the block or the index was full.",
     twins: [{ name: "kvcache_index_evictions_total" }],
   },
   indexLookupRequestsTotal: {
@@ -28,13 +28,13 @@ export const KV_METRICS = {
   indexMaxPodHitCountTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_index_max_pod_hit_count_total",
-    help: "Leading blocks that the best endpoint of each lookup holds, added up.",
+    help: "Leading blocks of the prompt that the best endpoint holds, summed over all lookups.",
     twins: [{ name: "kvcache_index_max_pod_hit_count_total" }],
   },
   indexLookupHitsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_index_lookup_hits_total",
-    help: "Lookups for which some endpoint holds the first block.",
+    help: "Lookups where at least one endpoint holds the first block.",
     twins: [{ name: "kvcache_index_lookup_hits_total" }],
   },
   indexLookupLatency: {
@@ -47,7 +47,7 @@ export const KV_METRICS = {
   dedupSuppressedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_dedup_removed_hashes_suppressed_total",
-    help: "Removed hashes that another announcement still holds.",
+    help: "Removed hashes that another announcement keeps in the index.",
     twins: [{ name: "kvcache_kvevents_dedup_removed_hashes_suppressed_total" }],
   },
   dedupForwardedTotal: {
@@ -59,14 +59,14 @@ export const KV_METRICS = {
   storesSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_stores_skipped_total",
-    help: "Unusable events of stored blocks, by kind of attention and reason.",
+    help: "Events of stored blocks that Sluice cannot use, by kind of attention and by reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },
   removalsSkippedTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_removals_skipped_total",
-    help: "Unusable events of removed blocks, by kind of attention and reason.",
+    help: "Events of removed blocks that Sluice cannot use, by kind of attention and by reason.",
     labels: SKIPPED,
     maxSeries: 128,
   },
@@ -78,7 +78,7 @@ export const KV_METRICS = {
   poolQueueDepth: {
     type: "gauge",
     name: "llm_d_epp_kv_cache_events_pool_queue_depth",
-    help: "Messages of KV-cache events that wait for a replay to end.",
+    help: "Messages of KV-cache events that wait for the end of a replay.",
   },
   poolCapacity: {
     type: "gauge",

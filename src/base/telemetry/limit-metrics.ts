@@ -8,13 +8,13 @@ export const LIMIT_METRICS = {
   limit: {
     type: "gauge",
     name: "sluice_limit",
-    help: "Requests or tokens in a minute, or requests in flight, that a rule allows. A rule with * allows them to each key or model.",
+    help: "Limit of a rule: requests per minute, tokens per minute, or requests in flight. With *, each key or model has this limit.",
     labels: LIMIT,
   },
   limitUsed: {
     type: "gauge",
     name: "sluice_limit_used",
-    help: "Use of a limit by all gateways that share it, as far as this one knows. For a rule with *: of the fullest counter.",
+    help: "Use of a limit by all gateways that share the limit, as this gateway knows it. For a rule with *: use of the fullest counter.",
     labels: LIMIT,
   },
   limitRefusedTotal: {
@@ -32,19 +32,19 @@ export const LIMIT_METRICS = {
   limitCountersLostTotal: {
     type: "counter",
     name: "sluice_limit_counters_lost_total",
-    help: "Counters that left a full table before they were empty. Above 0: clients invent more names or addresses than it holds.",
+    help: "Counters that a full table dropped before they were empty. Above 0: clients send more names or addresses than the table holds.",
     labels: [],
   },
   limitsShared: {
     type: "gauge",
     name: "sluice_limits_shared",
-    help: "1 = this gateway knows what the others use, 0 = Redis does not answer. By host and port of Redis; absent without shared limits.",
+    help: "1 = this gateway shares limits with the others, 0 = Redis does not answer. By host and port of Redis; absent without shared limits.",
     labels: ["server"],
   },
   limitsFileRefused: {
     type: "gauge",
     name: "sluice_limits_file_refused",
-    help: "1 = the limits file has an error, and the earlier limits are in force.",
+    help: "1 = the limits file has an error, and the earlier limits apply.",
     labels: [],
   },
 } as const satisfies MetricTable;

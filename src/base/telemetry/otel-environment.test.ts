@@ -35,7 +35,7 @@ describe("traceTargets (scheduling 9.1)", () => {
     expect(lines).toEqual([
       {
         fields: { value: "zipkin", known: ["otlp", "console", "none"] },
-        message: "OTEL_TRACES_EXPORTER is not known; it is left out",
+        message: "OTEL_TRACES_EXPORTER: Sluice ignores an unknown exporter",
       },
     ]);
   });

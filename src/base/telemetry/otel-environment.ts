@@ -29,7 +29,7 @@ export function traceTargets(env: Environment, log: Logger): TraceTargets {
   const names = wanted.split(",").map((name) => name.trim().toLowerCase());
   for (const name of names)
     if (!EXPORTERS.includes(name))
-      log.error({ value: name, known: EXPORTERS }, "OTEL_TRACES_EXPORTER is not known; it is left out");
+      log.error({ value: name, known: EXPORTERS }, "OTEL_TRACES_EXPORTER: Sluice ignores an unknown exporter");
   return {
     console: names.includes("console"),
     otlp: names.includes("otlp") ? (endpoint ?? localEndpoint(env)) : undefined,

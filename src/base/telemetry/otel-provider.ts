@@ -156,7 +156,10 @@ export function samplerOf(name: string | undefined, argument: string | undefined
   const wanted = name?.trim().toLowerCase() || DEFAULT;
   const make = SAMPLERS.get(wanted);
   if (make === undefined)
-    log.warn({ value: name, known: [...SAMPLERS.keys()] }, `OTEL_TRACES_SAMPLER is not known; using ${DEFAULT}`);
+    log.warn(
+      { value: name, known: [...SAMPLERS.keys()] },
+      `OTEL_TRACES_SAMPLER has an unknown value; using ${DEFAULT}`,
+    );
   const text = argument?.trim() ?? "";
   const ratio = text === "" ? 1 : Number(text);
   const legal = ratio >= 0 && ratio <= 1;
@@ -179,7 +182,7 @@ export function ratioSamplerOf(name: string | undefined, argument: string | unde
   if (wanted !== "parentbased_traceidratio") {
     log.error(
       { value: name },
-      `OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with ${DEFAULT_RATIO}`,
+      `OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using this sampler with ratio ${DEFAULT_RATIO}`,
     );
     ratio = DEFAULT_RATIO;
   } else if (!(ratio >= 0 && ratio <= 1)) {

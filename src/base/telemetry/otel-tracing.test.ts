@@ -128,7 +128,7 @@ describe("startTracing", () => {
     await arrived({ OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "half" }, [{}], log);
     expect(collector.spans.length).toBe(2);
     expect(lines.map(({ message }) => message)).toEqual([
-      "OTEL_TRACES_SAMPLER is not known; using parentbased_always_on",
+      "OTEL_TRACES_SAMPLER has an unknown value; using parentbased_always_on",
       "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 1",
     ]);
   });
@@ -274,10 +274,13 @@ describe("sampling of the Endpoint Picker (scheduling 9.1)", () => {
 
   it("stays a tenth for another sampler or no ratio, and says so as an error", async () => {
     const wrong: readonly (readonly [Readonly<Record<string, string>>, string])[] = [
-      [{ [NAME]: "always_on" }, "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with 0.1"],
+      [
+        { [NAME]: "always_on" },
+        "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using this sampler with ratio 0.1",
+      ],
       [
         { [NAME]: "traceidratio", [ARG]: "1" },
-        "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with 0.1",
+        "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using this sampler with ratio 0.1",
       ],
       [{ [ARG]: "half" }, "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 0.1"],
       [{ [ARG]: "1.5" }, "OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1; using 0.1"],

@@ -74,14 +74,14 @@ export const POOL_METRICS = {
   inflightRequests: {
     type: "gauge",
     name: "llm_d_epp_inflight_requests",
-    help: "[ALPHA] Requests that this process has sent to an endpoint and that have not ended, by flow.",
+    help: "[ALPHA] Requests in flight from this process to an endpoint, by flow.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
     maxSeries: PER_FLOW,
   },
   inflightTokens: {
     type: "gauge",
     name: "llm_d_epp_inflight_tokens",
-    help: "[ALPHA] Estimated prompt tokens of the requests in flight that the endpoint has yet to compute.",
+    help: "[ALPHA] Estimated prompt tokens, of the requests in flight, that the endpoint must still compute.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
     maxSeries: PER_FLOW,
   },
@@ -95,14 +95,14 @@ export const POOL_METRICS = {
   datalayerExtractErrorsTotal: {
     type: "counter",
     name: "llm_d_epp_datalayer_extract_errors_total",
-    help: "[ALPHA] Fetched data of an endpoint from which a value could not be read.",
+    help: "[ALPHA] Failed reads of a value from the fetched data of an endpoint.",
     labels: ["source_type", "extractor_type"],
     twins: [{ name: "llm_d_inference_scheduler_datalayer_extract_errors_total" }],
   },
   endpointState: {
     type: "gauge",
     name: "sluice_endpoint_state",
-    help: "1 for the state an endpoint is in (up, blind or down), 0 for the other two.",
+    help: "1 for the current state of an endpoint (up, blind or down), 0 for the other two states.",
     labels: ["endpoint", "state"],
     maxSeries: PER_ENDPOINT,
   },
@@ -116,25 +116,25 @@ export const KUBERNETES_METRICS = {
   kubernetesHeardAge: {
     type: "gauge",
     name: "sluice_kubernetes_heard_age_seconds",
-    help: "Seconds since the API server last sent anything about a kind, or since the start. Routing continues with the last known state. Absent for a kind that does not exist or that the picker may not read.",
+    help: "Seconds since the API server last sent data about a kind of object, or since the start. Meanwhile routing uses the last known state. Absent for a kind that does not exist or that the picker has no permission to read.",
     labels: ["kind"],
   },
   kubernetesObjects: {
     type: "gauge",
     name: "sluice_kubernetes_objects",
-    help: "Known objects of a kind.",
+    help: "Known API objects of a kind.",
     labels: ["kind"],
   },
   kubernetesListsTotal: {
     type: "counter",
     name: "sluice_kubernetes_lists_total",
-    help: "Full lists of a kind. A steady rise means that a watch cannot resume.",
+    help: "Full lists of a kind of API object. A steady rise means that a watch cannot resume.",
     labels: ["kind"],
   },
   kubernetesFailuresTotal: {
     type: "counter",
     name: "sluice_kubernetes_failures_total",
-    help: "Lists and watches of a kind that failed.",
+    help: "Failed lists and watches of a kind of API object.",
     labels: ["kind"],
   },
 } as const satisfies MetricTable;
@@ -144,7 +144,7 @@ export const ELECTION_METRICS = {
   kubernetesLeader: {
     type: "gauge",
     name: "sluice_kubernetes_leader",
-    help: "1 while this replica leads, 0 while another one may.",
+    help: "1 while this replica leads, 0 while another replica may lead.",
     labels: [],
   },
 } as const satisfies MetricTable;

@@ -18,7 +18,7 @@ export const WIRE_METRICS = {
   bodyBudgetLimit: {
     type: "gauge",
     name: "sluice_body_budget_limit_bytes",
-    help: "Byte budget: above so many bytes of bodies, request bodies wait. By pool: small or main.",
+    help: "Byte budget in bytes: request bodies wait while bodies in memory exceed it. By pool: small or main.",
     labels: ["pool"],
   },
   bodyBudgetPaused: {
@@ -30,7 +30,7 @@ export const WIRE_METRICS = {
   extprocStreams: {
     type: "gauge",
     name: "sluice_extproc_streams",
-    help: "ext_proc streams that are open.",
+    help: "Open ext_proc streams.",
     labels: [],
   },
   extprocResetsTotal: {
@@ -48,7 +48,7 @@ export const WIRE_METRICS = {
   extprocRefusedTotal: {
     type: "counter",
     name: "sluice_extproc_refused_total",
-    help: "Refusals of the ext_proc port: connections = too many; streams = too many on one connection; total_streams = too many in all; certificate = missing or not accepted; flood = frames without a purpose.",
+    help: "Refusals of the ext_proc port, by kind: connections, streams (of one connection), total_streams = too many; certificate = none or not accepted; flood = too many frames without data.",
     labels: ["kind"],
   },
   extprocNoticesTotal: {
@@ -60,31 +60,31 @@ export const WIRE_METRICS = {
   gatewayRetriesTotal: {
     type: "counter",
     name: "sluice_gateway_retries_total",
-    help: "Attempts that the gateway repeated on another endpoint, by the cause of the failure.",
+    help: "Retries of the gateway on another endpoint, by the cause of the failure.",
     labels: ["cause"],
   },
   gatewayAccessTotal: {
     type: "counter",
     name: "sluice_gateway_access_total",
-    help: "Requests at a gateway with keys: key, token = let in by one; else the reason of the refusal.",
+    help: "Requests at a gateway with keys, by result: key, token = admitted by a key or a token; else the reason of the refusal.",
     labels: ["result"],
   },
   gatewayKeyRequestsTotal: {
     type: "counter",
     name: "sluice_gateway_key_requests_total",
-    help: "Requests let in, by the name of their key or token; beyond 1,000 names: other.",
+    help: "Admitted requests, by the name of their key or token. After 1,000 names: other.",
     labels: ["key"],
   },
   requestLogDroppedTotal: {
     type: "counter",
     name: "sluice_request_log_dropped_total",
-    help: "Lines of the gateway's log of requests that were not written, because the target took too few bytes or was gone.",
+    help: "Lost lines of the request log of the gateway: the target of the log was too slow or gone.",
     labels: [],
   },
   exchangesTotal: {
     type: "counter",
     name: "sluice_exchanges_total",
-    help: "Inference exchanges by their end: complete, rejected, client-gone, interrupted, no-response-phase, error. Of a gateway also: bad-request = refused before its exchange began, unauthorized = without a valid key or token, connection-refused = a connection above the limit.",
+    help: "Inference exchanges by outcome: complete, rejected, client-gone, interrupted, no-response-phase, error. In a gateway also: bad-request = refused before its exchange began, unauthorized = without a valid key or token, connection-refused = a connection above the limit.",
     labels: ["outcome"],
   },
 } as const satisfies MetricTable;
@@ -94,31 +94,31 @@ export const PROCESS_METRICS = {
   cpuUserSeconds: {
     type: "counter",
     name: "process_cpu_user_seconds_total",
-    help: "Seconds of CPU time spent in user code.",
+    help: "CPU seconds in user mode.",
     labels: [],
   },
   cpuSystemSeconds: {
     type: "counter",
     name: "process_cpu_system_seconds_total",
-    help: "Seconds of CPU time spent in the kernel.",
+    help: "CPU seconds in the kernel.",
     labels: [],
   },
   cpuSeconds: {
     type: "counter",
     name: "process_cpu_seconds_total",
-    help: "Seconds of CPU time spent in user code and in the kernel.",
+    help: "CPU seconds in user mode and in the kernel.",
     labels: [],
   },
   startTime: {
     type: "gauge",
     name: "process_start_time_seconds",
-    help: "When the process started, in seconds since the Unix epoch.",
+    help: "Start time of the process, in seconds since the Unix epoch.",
     labels: [],
   },
   residentMemory: {
     type: "gauge",
     name: "process_resident_memory_bytes",
-    help: "Bytes of memory that are resident.",
+    help: "Resident memory in bytes.",
     labels: [],
   },
   openFds: {
@@ -130,7 +130,7 @@ export const PROCESS_METRICS = {
   maxFds: {
     type: "gauge",
     name: "process_max_fds",
-    help: "File descriptors the process may have open. Linux only.",
+    help: "Most file descriptors that the process may open. Linux only.",
     labels: [],
   },
   heapTotal: {
@@ -148,13 +148,13 @@ export const PROCESS_METRICS = {
   externalMemory: {
     type: "gauge",
     name: "nodejs_external_memory_bytes",
-    help: "Bytes outside the heap that objects on it hold, buffers included.",
+    help: "Bytes outside the heap that belong to objects on the heap, buffers included.",
     labels: [],
   },
   version: {
     type: "gauge",
     name: "nodejs_version_info",
-    help: "Always 1; the label says which Node.js this is.",
+    help: "Always 1; the label is the version of Node.js.",
     labels: ["version"],
   },
   lagP50: {
@@ -182,7 +182,7 @@ export const CONFIG_METRICS = {
   configInfo: {
     type: "gauge",
     name: "sluice_config_info",
-    help: "1 for the configuration in force, by its fingerprint, which decision records also have.",
+    help: "1 for the current configuration, by its fingerprint. Decision records have the same fingerprint.",
     labels: ["hash"],
   },
   configReloadsTotal: {
@@ -200,19 +200,19 @@ export const CONFIG_METRICS = {
   gatewayFileRefused: {
     type: "gauge",
     name: "sluice_gateway_file_refused",
-    help: "1 while gateway.yaml is refused and its last good content stays in force.",
+    help: "1 while gateway.yaml has an error and its last good content stays in use.",
     labels: [],
   },
   gatewayFileRestartKeys: {
     type: "gauge",
     name: "sluice_gateway_file_restart_keys",
-    help: "Changed keys of gateway.yaml that take effect at the next start only.",
+    help: "Changed keys of gateway.yaml that need a restart to take effect.",
     labels: [],
   },
   configRefused: {
     type: "gauge",
     name: "sluice_config_refused",
-    help: "1 while the configuration file is refused and an older configuration stays in force.",
+    help: "1 while the configuration file has an error and an older configuration stays in use.",
     labels: [],
   },
 } as const satisfies MetricTable;
@@ -222,20 +222,20 @@ export const STREAM_METRICS = {
   streamsInflight: {
     type: "gauge",
     name: "llm_d_epp_extproc_streams_inflight",
-    help: "[ALPHA] ext_proc streams that are open.",
+    help: "[ALPHA] Open ext_proc streams.",
     labels: [],
   },
   streamDuration: {
     type: "histogram",
     name: "llm_d_epp_extproc_stream_duration_seconds",
-    help: "[ALPHA] Seconds that an ext_proc stream was open.",
+    help: "[ALPHA] Seconds from start to end of an ext_proc stream.",
     labels: [],
     buckets: STREAM,
   },
   streamsTotal: {
     type: "counter",
     name: "llm_d_epp_extproc_streams_total",
-    help: "[ALPHA] ext_proc streams that have ended, by gRPC status; a reset, Envoy's normal end, is Canceled.",
+    help: "[ALPHA] Ended ext_proc streams, by gRPC status. A reset, Envoy's normal end, counts as Canceled.",
     labels: ["code"],
   },
 } as const satisfies MetricTable;

@@ -49,7 +49,7 @@ export const REQUEST_METRICS = {
   requestErrorTotal: {
     type: "counter",
     name: "llm_d_epp_request_error_total",
-    help: "[ALPHA] Requests that ended in an error: refused here, or answered by the model server with another status than 200.",
+    help: "[ALPHA] Requests that ended in an error: Sluice refused the request, or the model server answered with a status other than 200.",
     labels: [...M4, "error_code"],
     maxSeries: MAX_DIVIDED,
     twins: older("request_error_total", [...M, "error_code"]),
@@ -84,7 +84,7 @@ export const REQUEST_METRICS = {
   inputTokens: {
     type: "histogram",
     name: "llm_d_epp_request_input_tokens",
-    help: "[ALPHA] Prompt tokens of a request, as the model server reports them.",
+    help: "[ALPHA] Prompt tokens of a request, from the usage in the answer.",
     labels: M4,
     maxSeries: MAX_SERIES,
     buckets: INPUT_TOKENS,
@@ -93,7 +93,7 @@ export const REQUEST_METRICS = {
   outputTokens: {
     type: "histogram",
     name: "llm_d_epp_request_output_tokens",
-    help: "[ALPHA] Completion tokens of a request, as the model server reports them.",
+    help: "[ALPHA] Completion tokens of a request, from the usage in the answer.",
     labels: M4,
     maxSeries: MAX_SERIES,
     buckets: OUTPUT_TOKENS,
@@ -111,7 +111,7 @@ export const REQUEST_METRICS = {
   requestRunning: {
     type: "gauge",
     name: "llm_d_epp_request_running",
-    help: "[ALPHA] Requests at model servers that have not ended.",
+    help: "[ALPHA] Requests in flight at model servers.",
     labels: M4,
     maxSeries: MAX_SERIES,
     twins: older("running_requests", ["model_name"]),
@@ -119,7 +119,7 @@ export const REQUEST_METRICS = {
   ntpot: {
     type: "histogram",
     name: "llm_d_epp_request_ntpot_seconds",
-    help: "[ALPHA] Seconds of a whole request divided by its completion tokens.",
+    help: "[ALPHA] Request duration in seconds, divided by the completion tokens.",
     labels: M4,
     maxSeries: MAX_SERIES,
     buckets: NTPOT,
@@ -128,7 +128,7 @@ export const REQUEST_METRICS = {
   ttft: {
     type: "histogram",
     name: "llm_d_epp_request_ttft_seconds",
-    help: "[ALPHA] Seconds from the headers of a request to the first byte of the response body; without streaming, to its end.",
+    help: "[ALPHA] Seconds from the request headers to the first byte of the response body. Without streaming: to the end of the response.",
     labels: [...M4, "streaming"],
     maxSeries: MAX_DIVIDED,
     buckets: TTFT,

@@ -17,7 +17,7 @@ export const SCHEDULER_METRICS = {
   schedulerAttemptsTotal: {
     type: "counter",
     name: "llm_d_epp_scheduler_attempts_total",
-    help: "[ALPHA] Scheduling decisions by result (success or failure) and the endpoint chosen.",
+    help: "[ALPHA] Scheduling decisions, by result (success or failure) and chosen endpoint.",
     labels: ["status", "target_model_name", "endpoint_name", "namespace", "port"],
     maxSeries: 4096,
     twins: [
@@ -38,32 +38,32 @@ export const SCHEDULER_METRICS = {
   pluginFailuresTotal: {
     type: "counter",
     name: "sluice_plugin_failures_total",
-    help: "Calls of plugins that threw; the decision went on without the plugin, unless it was a picker or a profile handler.",
+    help: "Failed calls of plugins. The decision continued without the plugin, unless the plugin was a picker or a profile handler.",
     labels: ["extension_point", "plugin_type", "plugin_name"],
   },
   preparationsMissedTotal: {
     type: "counter",
     name: "sluice_preparations_missed_total",
-    help: "Decisions without the data of a producer: it came too late, too many requests waited for it, or it failed.",
+    help: "Decisions without the data of a producer: the data was late, too many requests waited for the producer, or the producer failed.",
     labels: ["plugin_type", "plugin_name", "reason"],
   },
   pluginDataScopeViolationsTotal: {
     type: "counter",
     name: "llm_d_epp_plugin_data_scope_violations_total",
-    help: "[ALPHA] Times that a plugin read or wrote data that it does not declare; its call failed.",
+    help: "[ALPHA] Plugin calls that failed because the plugin read or wrote data that it does not declare.",
     labels: ["extension_point", "plugin_type", "plugin_name", "access"],
   },
   requestProcessing: {
     type: "histogram",
     name: "llm_d_epp_request_processing_duration_seconds",
-    help: "[ALPHA] Seconds from the headers of a request until its body was handled, waiting in flow control included.",
+    help: "[ALPHA] Seconds from the request headers to the end of the work on the request body, the wait in flow control included.",
     labels: [],
     buckets: REQUEST_PROCESSING,
   },
   responseProcessing: {
     type: "histogram",
     name: "llm_d_epp_response_processing_duration_seconds",
-    help: "[ALPHA] Seconds spent on a response: for a stream the sum over its chunks, else from its headers to its end.",
+    help: "[ALPHA] Seconds of work on a response: for a stream the sum over its chunks, else the time from its headers to its end.",
     labels: [],
     buckets: RESPONSE_PROCESSING,
   },
@@ -77,7 +77,7 @@ export const SCHEDULER_METRICS = {
   modelRewriteDecisionsTotal: {
     type: "counter",
     name: "llm_d_epp_model_rewrite_decisions_total",
-    help: "[ALPHA] Model names that a rule of an InferenceModelRewrite replaced, by its name, the name asked for and the target drawn.",
+    help: "[ALPHA] Requests whose model an InferenceModelRewrite replaced, by the name of the object, the requested model and the target model.",
     labels: ["model_rewrite_name", "model_name", "target_model"],
     maxSeries: 4096,
     twins: [{ name: "inference_extension_model_rewrite_decisions_total" }],
@@ -93,7 +93,7 @@ export const SCHEDULER_METRICS = {
   pdDecisionTotal: {
     type: "counter",
     name: "llm_d_epp_pd_decision_total",
-    help: "[ALPHA] Requests by the stages that the deprecated pd-profile-handler chose for them: decode-only or prefill-decode.",
+    help: "[ALPHA] Requests by the stages that the deprecated pd-profile-handler chose: decode-only or prefill-decode.",
     labels: DECISION,
     maxSeries: 4096,
     twins: [{ name: "llm_d_inference_scheduler_pd_decision_total", labels: ["model_name", "decision_type"] }],
@@ -108,7 +108,7 @@ export const SCHEDULER_METRICS = {
   prefixIndexerHitRatio: {
     type: "histogram",
     name: "llm_d_epp_prefix_indexer_hit_ratio",
-    help: "[ALPHA] Longest prefix found in the index as a share of the prompt, 0 to 1.",
+    help: "[ALPHA] Longest prefix found in the index, as a share of the prompt from 0 to 1.",
     labels: PLUGIN,
     buckets: RATIO,
     twins: [{ name: "inference_extension_prefix_indexer_hit_ratio", labels: [] }],
@@ -116,14 +116,14 @@ export const SCHEDULER_METRICS = {
   prefixCacheTokensTotal: {
     type: "counter",
     name: "sluice_prefix_cache_tokens_total",
-    help: "Prompt tokens of answers that say how many their server had cached, by source: prompt (all of them), reported, predicted (by earlier requests), events (by KV-cache events).",
+    help: "Prompt tokens of answers that report cached tokens, by source: prompt = all tokens; reported, predicted (from earlier requests) or events (from KV-cache events) = cached tokens.",
     labels: ["target_model_name", "by"],
     maxSeries: 4096,
   },
   prefixCacheError: {
     type: "histogram",
     name: "sluice_prefix_cache_error_ratio",
-    help: "Expected less reported cached tokens of a prompt, as a share of the prompt from -1 to 1; above 0, Sluice expected too many. By source: predicted or events.",
+    help: "Expected minus reported cached tokens, as a share of the prompt from -1 to 1. Above 0: Sluice expected too many. By source: predicted or events.",
     labels: ["target_model_name", "by"],
     buckets: [-0.75, -0.5, -0.25, -0.1, -0.02, 0.02, 0.1, 0.25, 0.5, 0.75],
     maxSeries: 4096,
@@ -131,13 +131,13 @@ export const SCHEDULER_METRICS = {
   prefixCorrectionsTotal: {
     type: "counter",
     name: "sluice_prefix_corrections_total",
-    help: "Times that answers corrected the index of prompt prefixes: an endpoint lacked blocks that Sluice expected there.",
+    help: "Corrections of the index of prompt prefixes: an answer showed that an endpoint lacked blocks that Sluice expected.",
     labels: PLUGIN,
   },
   prefixCorrectedBlocksTotal: {
     type: "counter",
     name: "sluice_prefix_corrected_blocks_total",
-    help: "Blocks that the index of prompt prefixes dropped by such corrections.",
+    help: "Blocks that corrections removed from the index of prompt prefixes.",
     labels: PLUGIN,
   },
   prefixIndexerHitBytes: {

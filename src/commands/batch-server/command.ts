@@ -31,20 +31,20 @@ interface ServerFlags extends BatchFlags, KeysOptions {
 /** `sluice batch-server`: OpenAI's Batch API in a process of its own. */
 export function batchServerCommand(): Command {
   const made = command("batch-server", "OpenAI's Batch API (files and batches) in front of a gateway, in one process")
-    .option("--dir <folder>", "the folder for files, batches and their queue; this or --batch is required")
+    .option("--dir <folder>", "the folder for files, batches and their queue; --dir or --batch is required")
     .option(
       "--batch <place>",
       "the folder, or a Redis or Valkey that several servers share: redis://HOST:6379, or rediss:// with TLS",
     )
     .option("--gateway <url>", "the gateway that gets the requests, such as http://127.0.0.1:8000; required")
-    .option("--gateway-key-file <file>", "a file with the key that the gateway asks for; else SLUICE_GATEWAY_KEY")
+    .option("--gateway-key-file <file>", "file with the key for the gateway; default: the variable SLUICE_GATEWAY_KEY")
     .option(
       "--gateway-metrics <url>",
-      "the page of metrics of the gateway; requests then wait while its servers are busy; absent = no gate",
+      "metrics page of the gateway: requests wait while its model servers are busy; absent = no gate. Only sluice gateway --batch knows how many requests its servers have room for; here, give few --batch-workers to protect live requests",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
     .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")
-    .option("--request-timeout <duration>", "time for one attempt of a request", "10m")
+    .option("--request-timeout <duration>", "longest time of one attempt of a request", "10m")
     .option("--drain-timeout <duration>", "time after SIGTERM in which running requests may end", "20s")
     .option("--debug-open", "let /debug answer every client, not only loopback", false)
     .option("--log-level <level>", `lowest level of the log lines on stderr: ${LOG_LEVELS.join(", ")}`, "info");

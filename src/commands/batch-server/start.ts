@@ -130,7 +130,7 @@ async function startBatchServer(
       ...{ clock, authorize: loopbackOnly(options.debugOpen), metrics: (format) => render(registry, format) },
       ...{ feed: feed.source, batches: batchesSource({ store, clock, log, wake }) },
     });
-    const admin = await listen(pages.app, options.admin, "the admin pages");
+    const admin = await listen(pages.app, options.admin, "the admin pages", feed.source.failed);
     parts.push(() => {
       pages.close();
       return shut(admin);
@@ -139,6 +139,7 @@ async function startBatchServer(
       batchDoor(api, () => access?.authenticate, random),
       options.listen,
       "the Batch API",
+      onError,
     );
     parts.push(() => shut(server));
     service.start();
@@ -151,7 +152,7 @@ async function startBatchServer(
       ],
       async drain() {
         phase = "draining";
-        watch.events.add("drain-began", "", "the process has got its signal to end");
+        watch.events.add("drain-began", "", "the process received its signal to end");
         await shut(server);
         // The page shows the lines that still run.
         await stop(options.drainTimeout);

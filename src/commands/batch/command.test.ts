@@ -10,10 +10,11 @@ describe("sluice batch ls, show and cancel", () => {
   it.each([
     [["ls"], "FLAG_MISSING", /--url URL/],
     [["ls", "--url", "http://a", "--dir", "b"], "FLAG_CONFLICT", /either --url or --dir/],
-    [["ls", "--dir", "/nowhere", "--key-file", "b"], "FLAG_CONFLICT", /--key-file is for --url/],
+    [["ls", "--dir", "/nowhere", "--key-file", "b"], "FLAG_CONFLICT", /--key-file works only with --url/],
     [["ls", "--dir", "/nowhere"], "BATCH_STORE", /no batches.db/],
+    [["ls", "--dir", "redis://user:secret@store:6379"], "FLAG_VALUE", /--dir is redis:\/\/\.\.\.: .*--url/],
     [["ls", "--url", "nowhere"], "FLAG_VALUE", /--url is "nowhere"/],
-    [["ls", "--url", "http://user:secret@a"], "FLAG_VALUE", /--url is a text with @/],
+    [["ls", "--url", "http://user:secret@a"], "FLAG_VALUE", /--url is a hidden value with @/],
     [["ls", "-n", "101", "--dir", "/nowhere"], "FLAG_VALUE", /-n is "101"/],
     [["show"], "FLAG_MISSING", /give <id>/],
     [["show", "batch_1", "--follow", "--json", "--dir", "/nowhere"], "FLAG_CONFLICT", /--follow/],

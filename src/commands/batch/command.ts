@@ -21,7 +21,7 @@ export function withApiBatches(batch: Command): Command {
 }
 
 function listCommand(): Command {
-  return part("ls", "the batches of the Batch API: how far they are, their rate and their tokens, and the gate")
+  return part("ls", "list the batches of the Batch API with progress, rate, tokens and gate")
     .option("-n <count>", "number of batches, up to 100", "20")
     .option("--json", "print one JSON document", false)
     .action(async (flags: SourceFlags & { readonly n: string; readonly json: boolean }) => {
@@ -32,7 +32,7 @@ function listCommand(): Command {
 }
 
 function showCommand(): Command {
-  return part("show", "one batch of the Batch API: progress, rate, ETA, gate, tokens, files and problems")
+  return part("show", "show one batch of the Batch API: progress, rate, ETA, gate, tokens, files and problems")
     .argument("<id>", "the id of the batch, batch_...")
     .option("--follow", "show the progress until the batch ends; exit status 1 if not every line succeeded", false)
     .option("--json", "print one JSON document", false)
@@ -40,7 +40,7 @@ function showCommand(): Command {
       if (flags.follow && flags.json)
         throw new SluiceError(
           "FLAG_CONFLICT",
-          "--follow shows progress to people; without it, --json prints the batch",
+          "give --follow or --json: --follow shows the progress, --json prints the batch once",
         );
       const { followBatch, showBatch } = await import("./run.ts");
       await withSource(flags, async (source) => {
@@ -51,7 +51,7 @@ function showCommand(): Command {
 }
 
 function cancelCommand(): Command {
-  return part("cancel", "end batches of the Batch API; requests that run may end")
+  return part("cancel", "cancel batches of the Batch API; running requests may finish")
     .argument("<ids...>", "ids of batches, batch_...")
     .action(async (ids: string[], flags: SourceFlags) => {
       const { cancelBatches } = await import("./run.ts");
@@ -61,9 +61,12 @@ function cancelCommand(): Command {
 
 function part(name: string, description: string): Command {
   return command(name, description, "sluice batch")
-    .option("--url <url>", "the server of the Batch API, such as http://127.0.0.1:8000: the batches of one caller")
-    .option("--key-file <file>", "a file with the key of the caller; else SLUICE_GATEWAY_KEY")
-    .option("--dir <folder>", "instead of --url: the folder of --batch on this machine: the batches of all callers");
+    .option("--url <url>", "server of the Batch API, such as http://127.0.0.1:8000; shows the batches of one caller")
+    .option("--key-file <file>", "file with the key of the caller; default: the variable SLUICE_GATEWAY_KEY")
+    .option(
+      "--dir <folder>",
+      "instead of --url: the folder of --batch on this machine; shows the batches of all callers",
+    );
 }
 
 /** @throws SluiceError FLAG_MISSING, FLAG_CONFLICT, FLAG_VALUE, BATCH_STORE */
@@ -79,12 +82,22 @@ async function withSource<T>(flags: SourceFlags, work: (source: BatchSource) => 
 async function sourceOf({ url, dir, keyFile }: SourceFlags): Promise<BatchSource> {
   const { realClock } = await import("../../base/clock/real.ts");
   if (url === undefined && dir === undefined)
-    throw new SluiceError("FLAG_MISSING", "give --url URL, a server of the Batch API, or --dir FOLDER, its folder");
+    throw new SluiceError(
+      "FLAG_MISSING",
+      "give --url URL for a server of the Batch API, or --dir FOLDER for its folder",
+    );
   if (url !== undefined && dir !== undefined)
     throw new SluiceError("FLAG_CONFLICT", "give either --url or --dir: they name different places");
   if (dir !== undefined) {
     if (keyFile !== undefined)
-      throw new SluiceError("FLAG_CONFLICT", "--key-file is for --url: a folder asks for no key");
+      throw new SluiceError("FLAG_CONFLICT", "--key-file works only with --url: a folder needs no key");
+    const { schemeOf } = await import("../../async/batch-api/place-check.ts");
+    const scheme = schemeOf(dir);
+    if (scheme !== undefined)
+      throw new SluiceError(
+        "FLAG_VALUE",
+        `--dir is ${scheme}://...: it takes a folder; give --url with the address of a gateway or batch server that serves these batches`,
+      );
     const { FolderSource } = await import("./folder-source.ts");
     return new FolderSource(dir, realClock);
   }
@@ -100,6 +113,6 @@ function serverUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const usual = url?.protocol === "http:" || url?.protocol === "https:";
   if (url !== undefined && usual && url.username === "" && url.search === "" && url.hash === "") return url.href;
-  const shown = text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
+  const shown = text.includes("@") ? "a hidden value with @" : JSON.stringify(text.slice(0, 200));
   throw new SluiceError("FLAG_VALUE", `--url is ${shown}; give an address such as http://127.0.0.1:8000`);
 }

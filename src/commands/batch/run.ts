@@ -46,7 +46,7 @@ export function followBatch(source: BatchSource, id: string): Promise<number> {
             // A mistyped address does not get better.
             const isAway = error instanceof SluiceError && error.code === "BATCH_API_UNREACHABLE";
             if (!isAway || asked === 0) throw error;
-            screen.show(`${messageOf(error)}; asked again`);
+            screen.show(`${messageOf(error)}; Sluice asks again`);
           }
           await delay(realClock, screen.terminal ? WATCHED : LOGGED, signal);
         }
@@ -54,7 +54,7 @@ export function followBatch(source: BatchSource, id: string): Promise<number> {
         screen.clear();
       }
     },
-    () => tell("interrupted; the batch goes on"),
+    () => tell("interrupted; the batch continues"),
   );
 }
 

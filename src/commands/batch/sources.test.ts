@@ -56,7 +56,7 @@ describe.each(["folder", "api"] as const)("batches from the %s", (kind) => {
     expect(batch.caller).toBe(kind === "folder" ? "alice" : undefined);
     expect(gate?.state).toBe("closed");
     if (kind === "folder") expect(gate!.reason).toBe(GATE.because);
-    else expect(gate!.reason).toBe("10 % of the model servers is free, and 20 % stays free for other requests");
+    else expect(gate!.reason).toBe("10 % of the model servers is free, but 20 % must stay free for other requests");
     expect(await source.list(5)).toEqual({ batches: [batch], hasMore: false, gate });
     await r.finish(id);
     const done = (await source.get(id)).batch;

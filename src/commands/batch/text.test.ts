@@ -27,7 +27,7 @@ describe("the texts of sluice batch", () => {
         "batch_3   alice  in_progress  1,002/2,000       2  8.4/s  2m 0s late  50,000  2m 0s",
         "batch_2   alice    completed  1,002/2,000       2      -           -  50,000  2m 0s",
         "",
-        "there are more than these 3: -n shows up to 100",
+        "more batches exist than these 3: -n shows up to 100",
         "",
       ].join("\n"),
     );
@@ -58,7 +58,7 @@ describe("the texts of sluice batch", () => {
     const failed = { ...DONE, status: "failed", total: 12, completed: 0, failed: 0, problems, reasoningTokens: 5 };
     const text = batchText({ ...failed, errorFile: "file-3" }, OPEN, NOW);
     expect(text).toContain("  line 1    bad  [2J0 (invalid_method)");
-    expect(text).toContain("2 further problems; --json has them");
+    expect(text).toContain("2 further problems; --json shows all");
     expect(text).toContain("20,000 out (5 for reasoning)");
     expect(text).toContain("input file-1, output file-2, errors file-3");
     expect(text).not.toMatch(/gate|pace/);

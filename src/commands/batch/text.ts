@@ -19,7 +19,7 @@ export function listText({ batches, hasMore, gate }: ShownBatches, now: number):
     durationText(Math.max(0, now - batch.createdAt)),
   ]);
   lines.push(...columns([head, ...rows]));
-  if (hasMore) lines.push("", `there are more than these ${batches.length}: -n shows up to 100`);
+  if (hasMore) lines.push("", `more batches exist than these ${batches.length}: -n shows up to 100`);
   return `${lines.join("\n")}\n`;
 }
 
@@ -35,7 +35,7 @@ export function batchText(batch: ShownBatch, gate: ShownGate | undefined, now: n
   for (const { line, code, message } of problems.slice(0, PROBLEMS))
     rows.push([line === null ? "problem" : `line ${grouped(line)}`, `${plain(message)} (${plain(code)})`]);
   if (problems.length > PROBLEMS)
-    rows.push(["", `${counted(problems.length - PROBLEMS, "further problem")}; --json has them`]);
+    rows.push(["", `${counted(problems.length - PROBLEMS, "further problem")}; --json shows all`]);
   const width = Math.max(...rows.map(([name]) => name.length));
   const of = caller === undefined || caller === "" ? "" : ` of ${plain(caller)}`;
   return [

@@ -26,9 +26,9 @@ const MAX_TIMEOUT = 10 * 60_000;
 export function checkServerCommand(): Command {
   return command("check-server", "check a live model server against the model server protocol, one verdict per line")
     .argument("[url]", "required: the server, for example http://10.0.0.7:8000")
-    .option("--model <name>", "the model of the requests; without it the first one of /v1/models")
-    .option("--lora <name>", "the LoRA adapter that the check asks for; without it the first one of /v1/models")
-    .option("--metrics-path <path>", "where the metrics page is", "/metrics")
+    .option("--model <name>", "the model of the requests; default: the first model of /v1/models")
+    .option("--lora <name>", "the LoRA adapter that the check uses; default: the first adapter of /v1/models")
+    .option("--metrics-path <path>", "path of the metrics page", "/metrics")
     .option(
       "--engine <name>",
       "the engine of the server, which decides the metric names (default: the engine with the most metrics on the page)",
@@ -38,9 +38,9 @@ export function checkServerCommand(): Command {
     .option("--kv-cache-usage-percentage-metric <spec>", "name of the metric of KV-cache utilisation")
     .option("--lora-info-metric <spec>", "name of the metric of LoRA adapters")
     .option("--cache-info-metric <spec>", "name of the metric with block_size and num_gpu_blocks")
-    .option("--header <name: value>", "sent with every request, never shown; repeatable", collect, [])
-    .option("--timeout <duration>", "for each request", "30s")
-    .option("--skip-generation", "send no request that makes the model work", false)
+    .option("--header <name: value>", "header of every request, never shown; repeatable", collect, [])
+    .option("--timeout <duration>", "longest time of each request", "30s")
+    .option("--skip-generation", "send no request that runs the model", false)
     .option("--json", "print one JSON document", false)
     .action(async (url: string | undefined, flags: CheckFlags) => {
       if (url === undefined)

@@ -65,7 +65,7 @@ export function adminOrigin(text: string): string {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
   const plain = url !== null && url.username === "" && url.password === "" && url.pathname === "/" && url.search === "";
   if (plain && /^https?:$/.test(url.protocol) && url.hostname !== "") return url.origin;
-  const shown = text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
+  const shown = text.includes("@") ? "a hidden value with @" : JSON.stringify(text.slice(0, 200));
   throw new SluiceError("FLAG_VALUE", `--admin: ${shown} is not an address; write for example http://127.0.0.1:9090`);
 }
 
@@ -177,7 +177,7 @@ async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   let size = 0;
   for await (const part of body) {
     size += part.length;
-    if (size > MAX_BYTES) throw new Error(`its answer has more than ${MAX_BYTES} bytes`);
+    if (size > MAX_BYTES) throw new Error(`the answer has more than ${MAX_BYTES} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts).toString("utf8");
@@ -197,18 +197,18 @@ function unreachable(origin: string, cause: unknown): SluiceError {
 
 function problemOf(origin: string, code: string, message: string): string {
   if (code === "ECONNREFUSED")
-    return `no process listens at ${origin}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`;
+    return `no process listens at ${origin}; sluice epp opens its admin port with --metrics-port, sluice gateway with --admin`;
   const secure = origin.startsWith("https:");
   if (secure && /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|^EPROTO$/.test(code))
     return `${origin} does not speak TLS; write http:// (${message})`;
   if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE/.test(code))
     return `${origin} demands a client certificate; give --cert and --key (${message})`;
   if (secure && /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|CERT_/.test(code))
-    return `the certificate of ${origin} cannot be trusted; name the authority that signed it with --ca-cert (${message})`;
+    return `the certificate of ${origin} is not trusted; give the certificate of its CA with --ca-cert (${message})`;
   const cut = /^(UND_ERR_SOCKET|ECONNRESET)/.test(code);
   if (secure && cut)
-    return `${origin} ends the connection; if it demands a client certificate, give --cert and --key (${message})`;
+    return `${origin} ends the connection; if the port demands a client certificate, give --cert and --key (${message})`;
   if (cut || (!secure && code.startsWith("HPE_")))
-    return `${origin} does not answer in HTTP; if it speaks TLS, write https:// (${message})`;
-  return `cannot connect to ${origin}: ${message}; correct the address of --admin`;
+    return `${origin} does not answer in HTTP; if the port speaks TLS, write https:// (${message})`;
+  return `cannot connect to ${origin}: ${message}; check the address in --admin`;
 }

@@ -38,32 +38,38 @@ export interface BatchFlags {
 /** @param workers the default of `--batch-workers` */
 export function withBatchOptions(command: Command, workers: number): Command {
   return command
-    .option("--batch-workers <number>", "the most requests of batches at the model servers at a time", String(workers))
-    .option("--batch-window <number>", "the most lines of one batch in the queue at a time", "2000")
+    .option("--batch-workers <number>", "the most batch requests in flight to the model servers", String(workers))
+    .option("--batch-window <number>", "the most lines of one batch in the queue", "2000")
     .option(
       "--batch-baseline <share>",
       "the share of the model servers that batches leave free, from 0 to below 1",
       "0.2",
     )
-    .option("--batch-max-file <bytes>", "bytes of one uploaded file, such as 200Mi", "1Gi")
-    .option("--batch-max-bytes <bytes>", "bytes of all files of one caller", "10Gi")
-    .option("--batch-max-open <number>", "batches of one caller that have not ended", "50")
-    .option("--batch-max-lines <number>", "lines of one batch", "5000000")
-    .option("--batch-keep <duration>", "how long files and ended batches stay", "720h")
-    .option("--batch-name <name>", "with a Redis: processes of one name share batches; absent = default")
-    .option("--batch-ca <file>", "authorities of the certificate of the Redis, PEM; default those of the system")
-    .option("--batch-cert <file>", "the certificate that this process shows to the Redis, PEM")
-    .option("--batch-key <file>", "the key of --batch-cert, PEM")
-    .option("--batch-spool <folder>", "with a Redis: a folder of this machine for uploads and running batches")
+    .option("--batch-max-file <bytes>", "the most bytes of one uploaded file, such as 200Mi", "1Gi")
+    .option("--batch-max-bytes <bytes>", "the most bytes of all files of one caller", "10Gi")
+    .option("--batch-max-open <number>", "the most batches of one caller that have not ended", "50")
+    .option("--batch-max-lines <number>", "the most lines of one batch", "5000000")
+    .option("--batch-keep <duration>", "how long Sluice keeps files and ended batches", "720h")
+    .option(
+      "--batch-name <name>",
+      "with a Redis: processes with the same name share batches; absent = the name default",
+    )
+    .option(
+      "--batch-ca <file>",
+      "PEM file of CA certificates that Sluice trusts for the Redis; default: those of the system",
+    )
+    .option("--batch-cert <file>", "PEM file of the client certificate for the Redis")
+    .option("--batch-key <file>", "PEM file of the key of --batch-cert")
+    .option("--batch-spool <folder>", "with a Redis: a local folder for uploads and running batches")
     .option(
       "--batch-files <place>",
-      "the bucket for files, s3://bucket/prefix; absent = they stay in the folder. With a Redis, a bucket, or a folder that all processes share",
+      "the bucket for files, s3://bucket/prefix; absent = files stay in the folder. With a Redis: a bucket, or a folder that all processes share",
     )
-    .option("--batch-s3-endpoint <url>", "a server that speaks S3, in place of AWS")
-    .option("--batch-webhook <url>", "the address that gets a signed event at the end of each batch; absent = none")
+    .option("--batch-s3-endpoint <url>", "address of an S3-compatible server, in place of AWS")
+    .option("--batch-webhook <url>", "the address for a signed event at the end of each batch; absent = no events")
     .option(
       "--batch-webhook-secret-file <file>",
-      "a file with the secret of the webhook, whsec_ and base64; else SLUICE_BATCH_WEBHOOK_SECRET",
+      "file with the secret of the webhook (whsec_ and base64); default: the variable SLUICE_BATCH_WEBHOOK_SECRET",
     );
 }
 
@@ -101,12 +107,10 @@ export function batchPaceFrom(flags: BatchFlags): {
  * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, FLAG_MISSING, REDIS_URL_INVALID
  */
 export function batchPlaceOf(flags: BatchFlags, text: string, flag: string, env: NodeJS.ProcessEnv): PlaceSettings {
-  const [files, endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
-  const bucket = files === undefined ? undefined : s3Settings(files, endpoint, env);
-  if (endpoint !== undefined && bucket === undefined)
-    throw new SluiceError("FLAG_CONFLICT", "--batch-s3-endpoint has no effect without a bucket in --batch-files");
+  const [files, s3Endpoint] = [batchFilesFrom(flags), batchS3EndpointFrom(flags)];
+  const bucket = files === undefined ? undefined : s3Settings(files, s3Endpoint, env);
   const { batchName: name, batchSpool: spool, batchCa: ca, batchCert: certificate, batchKey: key } = flags;
-  const given = { ...batchPlaceFrom(text, flag), name, spool, files, ca, certificate, key };
+  const given = { ...batchPlaceFrom(text, flag), name, spool, files, s3Endpoint, ca, certificate, key };
   checkPlace(given);
   return { ...given, bucket };
 }
@@ -137,7 +141,7 @@ export function batchPlaceFrom(text: string, flag: string): { readonly folder?: 
   if (scheme !== undefined)
     throw new SluiceError(
       "FLAG_VALUE",
-      `${flag} is ${scheme}://...: batches are kept in a folder or in a Redis; give the path of a folder, or redis://HOST:6379`,
+      `${flag} is ${scheme}://...: batches need a folder or a Redis; give the path of a folder, or redis://HOST:6379`,
     );
   if (text.trim() === "")
     throw new SluiceError("FLAG_VALUE", `${flag} is ""; give the path of a folder, or redis://HOST:6379`);

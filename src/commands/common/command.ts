@@ -36,7 +36,7 @@ function refusalOf(error: CommanderError, called: string): Error {
     case "commander.excessArguments": {
       const [, most = "", given = ""] = /Expected (\d+) .* but got \d+: (.*)\.$/s.exec(words) ?? [];
       const takes = most === "0" ? "no argument" : counted(Number(most), "argument");
-      return new SluiceError("ARGUMENT_UNEXPECTED", oneLine(`${called} takes ${takes}, and got ${given}`));
+      return new SluiceError("ARGUMENT_UNEXPECTED", oneLine(`${called} takes ${takes}, but got ${given}`));
     }
     default:
       return error;

@@ -20,7 +20,7 @@ export const LEARN_HELP =
   "learn the bytes of prompt text per token of each model from answers; false = 4 bytes per token";
 
 const MEMORY_HELP =
-  "memory that the process plans with. A small limit shrinks the defaults of the byte budget and of prompt indexes, and the steps of the heap. 0 = no limit; absent = the limit of the cgroup";
+  "memory that the process plans to use. A small limit reduces the defaults of the byte budget and of prompt indexes, and the steps in which the heap grows. 0 = no limit; absent = the limit of the cgroup";
 
 /** The flag for the memory of the process. */
 export const MEMORY_FLAGS = [
@@ -62,14 +62,14 @@ function checkedMemory(bytes: number): number {
   if (bytes === 0 || bytes >= LEAST_MEMORY) return bytes;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--memory-limit is ${bytes} bytes; the least is ${LEAST_MEMORY} (192Mi), and 0 is no limit`,
+    `--memory-limit is ${bytes} bytes; give at least ${LEAST_MEMORY} (192Mi), or 0 for no limit`,
   );
 }
 
 const HELP = {
   budget:
-    "byte budget of all request bodies except small ones; when the budget is spent, all bodies but the oldest wait",
-  small: "largest size of a small request body; small bodies have a reserve of their own; 0 = no body is small",
+    "byte budget of all request bodies except small bodies; when the budget is used up, all bodies except the oldest wait",
+  small: "largest size of a small request body; small bodies have their own reserve; 0 = no body is small",
   reserve: "byte budget of all small request bodies",
   rate: "minimum rate of a request body in bytes per second. While memory is short (more than half of the budget or of the reserve is in use, or a body waits), slower bodies get 408; 0 = no limit",
   window: "how long a request body may stay below --body-min-rate",
@@ -160,9 +160,9 @@ function checked(settings: BudgetSettings): BudgetSettings {
 const EVERY = "256";
 const MOST_EVERY = 1_000_000_000;
 const HEADER_HELP =
-  "let a request ask for its decision by x-sluice-explain: 1; Sluice keeps its full record, and the answer has x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints";
+  "let a request ask for its decision with the header x-sluice-explain: 1. Sluice keeps the full record, and adds the headers x-sluice-decision (the number) and x-sluice-decision-reason, which name endpoints, to the answer";
 const EVERY_HELP =
-  "keep a full record of one decision in N, for sluice explain --full; 0 = only of requests that ask for one";
+  "keep a full record of one decision in N, for sluice explain --full; 0 = only for requests that ask for a record";
 
 /** Flags for the records and the headers that explain decisions. */
 export const EXPLAIN_FLAGS = [

@@ -147,7 +147,7 @@ describe("parseGoFlags", () => {
     const { values, warnings, explicit } = parse([], { VERBOSITY: "loud" });
     expect([values.v, explicit.size]).toEqual([2, 0]);
     expect(warnings).toEqual([
-      'environment variable VERBOSITY is ignored: "loud" is not valid: it takes a whole number',
+      'environment variable VERBOSITY is ignored: "loud" is not valid: the flag takes a whole number',
     ]);
   });
 
@@ -162,29 +162,29 @@ describe("parseGoFlags", () => {
     [["-v4x"], "FLAG_UNKNOWN: unknown flag --v4x; --help lists the flags"],
     [
       ["--mode=bufered"],
-      'FLAG_VALUE: --mode="bufered" is not valid: it takes one of buffered, none; did you mean `buffered`?',
+      'FLAG_VALUE: --mode="bufered" is not valid: the flag takes one of buffered, none; did you mean `buffered`?',
     ],
     [["--send=-1"], 'FLAG_VALUE: --send="-1" is not valid: the smallest value is 0'],
     [["--pool-nmae=x"], "FLAG_UNKNOWN: unknown flag --pool-nmae; did you mean --pool-name?"],
     [["--PoolName", "x"], "FLAG_UNKNOWN: unknown flag --PoolName; did you mean --pool-name?"],
     [["--something-else"], "FLAG_UNKNOWN: unknown flag --something-else; --help lists the flags"],
-    [["x"], 'FLAG_SYNTAX: "x" is not a flag; write each value behind its flag, as --name=value'],
+    [["x"], 'FLAG_SYNTAX: "x" is not a flag; write each value after its flag, as --name=value'],
     [["grpc-prt"], 'FLAG_SYNTAX: "grpc-prt" is not a flag; did you mean --grpc-port?'],
-    [["--"], 'FLAG_SYNTAX: "--" is not a flag; write each value behind its flag, as --name=value'],
-    [["---v"], 'FLAG_SYNTAX: "---v" is not a flag; write each value behind its flag, as --name=value'],
-    [["-=3"], 'FLAG_SYNTAX: "-=3" is not a flag; write each value behind its flag, as --name=value'],
+    [["--"], 'FLAG_SYNTAX: "--" is not a flag; write each value after its flag, as --name=value'],
+    [["---v"], 'FLAG_SYNTAX: "---v" is not a flag; write each value after its flag, as --name=value'],
+    [["-=3"], 'FLAG_SYNTAX: "-=3" is not a flag; write each value after its flag, as --name=value'],
     [
       ["--secure-serving", "no"],
       'FLAG_SYNTAX: --secure-serving takes no separate value, but "no" follows it; write --secure-serving or --secure-serving=false',
     ],
     [["--secure-serving=yes"], 'FLAG_VALUE: --secure-serving="yes" is not valid: use true or false'],
     [["--secure-serving="], 'FLAG_VALUE: --secure-serving="" is not valid: use true or false'],
-    [["--pool-name"], "FLAG_SYNTAX: --pool-name needs a value (a text); write --pool-name=VALUE"],
+    [["--pool-name"], "FLAG_SYNTAX: --pool-name needs a value (a string); write --pool-name=VALUE"],
     [
       ["--pool-name", "-grpcPort", "9"],
-      "FLAG_SYNTAX: --pool-name needs a value (a text), but the flag -grpcPort follows; write --pool-name=VALUE",
+      "FLAG_SYNTAX: --pool-name needs a value (a string), but the flag -grpcPort follows; write --pool-name=VALUE",
     ],
-    [["--grpc-port=9.5"], 'FLAG_VALUE: --grpc-port="9.5" is not valid: it takes a whole number'],
+    [["--grpc-port=9.5"], 'FLAG_VALUE: --grpc-port="9.5" is not valid: the flag takes a whole number'],
     [["--grpcPort", "65536"], 'FLAG_VALUE: --grpc-port="65536" is not valid: the largest value is 65535'],
     [["--grpc-port=-1"], 'FLAG_VALUE: --grpc-port="-1" is not valid: the smallest value is 0'],
     [

@@ -146,7 +146,7 @@ export function parseGoFlags<const T extends readonly FlagRow[]>(
 const KINDS: Readonly<Record<FlagType, string>> = {
   bool: "true or false",
   int: "a whole number",
-  string: "a text",
+  string: "a string",
   duration: "a duration such as 50ms or 1m30s",
   list: "a comma-separated list",
   quantity: "a size such as 64Mi",
@@ -158,7 +158,7 @@ function split(word: string, rows: ReadonlyMap<string, FlagRow>): { name: string
     const hint = nearest(word, rows.keys());
     const help =
       hint === undefined
-        ? "write each value behind its flag, as --name=value"
+        ? "write each value after its flag, as --name=value"
         : `did you mean --${rows.get(hint)?.name}?`;
     throw new SluiceError("FLAG_SYNTAX", `${JSON.stringify(word.slice(0, 100))} is not a flag; ${help}`);
   }
@@ -199,7 +199,7 @@ function parseValue(row: FlagRow, text: string): unknown {
       if (TRUE.has(text) || FALSE.has(text)) return TRUE.has(text);
       throw wrong(row, text, "use true or false");
     case "int":
-      if (!/^[+-]?\d{1,15}$/.test(text)) throw wrong(row, text, `it takes ${KINDS.int}`);
+      if (!/^[+-]?\d{1,15}$/.test(text)) throw wrong(row, text, `the flag takes ${KINDS.int}`);
       return bounded(row, text, Number(text) + 0, row.max);
     case "duration":
       return bounded(row, text, orWrong(row, text, parseDuration), row.max ?? MAX_DURATION);
@@ -216,7 +216,7 @@ function choiceOf(row: FlagRow, choices: readonly string[], text: string): strin
   const found = choices.find((choice) => choice.toLowerCase() === lower);
   if (found !== undefined) return found;
   const shown = choices.filter((choice) => choice !== "").join(", ");
-  throw wrong(row, text, `it takes one of ${shown}${didYouMean(text, choices)}`);
+  throw wrong(row, text, `the flag takes one of ${shown}${didYouMean(text, choices)}`);
 }
 
 function orWrong(row: FlagRow, text: string, parse: (text: string) => number): number {

@@ -36,9 +36,9 @@ describe("the flags about keys", () => {
   it.each([
     [["--jwt-audience", "a"], /tokens need --jwt-issuer and --jwt-jwks, too/],
     [["--jwt-claim", "name=sub"], /--jwt-claim needs/],
-    [[...TOKENS, "--jwt-claim", "sub"], /--jwt-claim is "sub"; write one of name, models/],
-    [[...TOKENS, "--jwt-claim", "role=x"], /write one of name, models/],
-    [[...TOKENS, "--jwt-claim", "name="], /write one of name, models/],
+    [[...TOKENS, "--jwt-claim", "sub"], /--jwt-claim is "sub"; write FIELD=CLAIM, with one of the fields name, models/],
+    [[...TOKENS, "--jwt-claim", "role=x"], /write FIELD=CLAIM, with one of the fields name, models/],
+    [[...TOKENS, "--jwt-claim", "name="], /write FIELD=CLAIM, with one of the fields name, models/],
     [["--keys", ""], /--keys is ""/],
     [TOKENS.with(5, "http://10.0.0.1/jwks"), /--jwt-jwks: .*http:\/\/ is for loopback only/],
     [TOKENS.with(5, "ftp://i/jwks"), /--jwt-jwks: expected a file or an https:\/\/ address/],

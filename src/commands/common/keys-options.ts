@@ -18,18 +18,22 @@ const CLAIMS = ["name", "models", "objective", "priority", "fairnessId"] as cons
 /** Adds the options that say who may send requests. */
 export function withKeysOptions(command: Command): Command {
   return command
-    .option("--keys <file>", "who may send requests: a file of `sluice keys`; watched for changes")
-    .option("--jwt-issuer <issuer>", "also accept tokens (JWT) with this claim iss")
+    .option("--keys <file>", "file of `sluice keys` that says who may send requests; reloaded on changes")
+    .option("--jwt-issuer <issuer>", "also accept tokens (JWT) whose claim iss has this value")
     .option("--jwt-audience <audience>", "the value that the claim aud of these tokens must have")
     .option("--jwt-jwks <place>", "the public keys of the issuer: a file or an https address")
-    .option("--jwt-claim <field=claim>", `the claim that gives ${CLAIMS.join(", ")}; repeatable`, collect, [])
-    .option("--open", "without keys: listen on addresses of other machines, and let every client send requests", false);
+    .option("--jwt-claim <field=claim>", `the claim that sets one of ${CLAIMS.join(", ")}; repeatable`, collect, [])
+    .option(
+      "--open",
+      "without keys: listen on addresses that other machines reach, and let every client send requests",
+      false,
+    );
 }
 
 /** @throws SluiceError FLAG_MISSING, FLAG_VALUE */
 export async function keysSettingsFrom(options: KeysOptions): Promise<KeysSettings> {
   const { keys, jwtIssuer, jwtAudience, jwtJwks, jwtClaim, open } = options;
-  if (keys === "") throw new SluiceError("FLAG_VALUE", '--keys is ""; give a file that `sluice keys add` has made');
+  if (keys === "") throw new SluiceError("FLAG_VALUE", '--keys is ""; give a file that `sluice keys add` created');
   const parts = { "--jwt-issuer": jwtIssuer, "--jwt-audience": jwtAudience, "--jwt-jwks": jwtJwks };
   const missing = Object.entries(parts).filter(([, value]) => value === undefined);
   const none = missing.length === 3;
@@ -61,6 +65,6 @@ function claimIn(text: string): readonly [string, string] {
   if (field !== undefined && equals < text.length - 1) return [field, text.slice(equals + 1)];
   throw new SluiceError(
     "FLAG_VALUE",
-    `--jwt-claim is ${JSON.stringify(text.slice(0, 100))}; write one of ${CLAIMS.join(", ")}, = and the name of a claim`,
+    `--jwt-claim is ${JSON.stringify(text.slice(0, 100))}; write FIELD=CLAIM, with one of the fields ${CLAIMS.join(", ")}`,
   );
 }

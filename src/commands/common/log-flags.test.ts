@@ -31,12 +31,12 @@ describe("the flags of logging (E-120, E-121)", () => {
 
   it.each(["0", "-1", "loud", "1.5", "1000", "constructor"])("refuse the level %s", (level) => {
     expect(() => logging(`--zap-log-level=${level}`)).toThrow(
-      `--zap-log-level="${level}" is not valid: it takes debug, info, error, panic or a number from 1 up`,
+      `--zap-log-level="${level}" is not valid: the flag takes debug, info, error, panic or a number of 1 or more`,
     );
   });
 
   it("say that stack traces cannot be chosen", () => {
     const { warnings } = parseGoFlags(["--zap-stacktrace-level=error"], LOG_FLAGS, {});
-    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack"]);
+    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack trace"]);
   });
 });

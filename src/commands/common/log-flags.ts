@@ -17,7 +17,7 @@ export const LOG_FLAGS = [
     choices: ["json", "console"],
     default: "json",
     since: "v0.3",
-    help: "Log lines as JSON, or with tabs between the parts.",
+    help: "Format of log lines: JSON, or text with tabs between the parts.",
   },
   {
     name: "zap-log-level",
@@ -25,7 +25,7 @@ export const LOG_FLAGS = [
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Lowest level of log lines; a number from 1 up is a verbosity. Wins over -v.",
+    help: "Lowest level of log lines; a number of 1 or more is a verbosity. Overrides -v.",
   },
   {
     name: "zap-devel",
@@ -48,11 +48,11 @@ export const LOG_FLAGS = [
     choices: ["", "info", "error", "panic"],
     default: "",
     since: "v0.3",
-    help: "Lowest level of lines with a stack.",
+    help: "Lowest level of log lines with a stack trace.",
     inert: {
       harmless: [""],
       otherwise: "warn",
-      because: "has no effect: a logged error has its own stack",
+      because: "has no effect: a logged error has its own stack trace",
     },
   },
 ] as const satisfies readonly FlagRow[];
@@ -88,6 +88,6 @@ function levelOf(text: string): LogLevel | undefined {
   if (level !== undefined) return level;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--zap-log-level=${JSON.stringify(text.slice(0, 100))} is not valid: it takes debug, info, error, panic or a number from 1 up`,
+    `--zap-log-level=${JSON.stringify(text.slice(0, 100))} is not valid: the flag takes debug, info, error, panic or a number of 1 or more`,
   );
 }

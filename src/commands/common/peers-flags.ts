@@ -5,17 +5,17 @@ import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 const HELP = {
   peers:
-    "Redis or Valkey through which replicas share their load and what they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
-  name: "replicas of one name share, for several pools on one store",
-  ca: "authorities of the store's certificate, PEM; default those of the system",
-  cert: "the certificate that this replica shows to the store, PEM",
-  key: "the key of --peers-cert, PEM",
+    "Redis or Valkey through which replicas share their load and the prompts that they placed: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
+  name: "replicas with the same name share; give each pool on one store its own name",
+  ca: "PEM file of CA certificates that Sluice trusts for the store; default: those of the system",
+  cert: "PEM file of the client certificate for the store",
+  key: "PEM file of the key of --peers-cert",
 } as const;
 
 /** Flags of `sluice epp` for replicas that share what they know. */
 export const PEERS_FLAGS = [
   {
-    ...row("peers", `${HELP.peers}. Empty: each replica knows its own requests alone`),
+    ...row("peers", `${HELP.peers}. Empty: each replica knows only its own requests`),
     takes: "URL",
     env: PEERS_VARIABLE,
   },
@@ -52,8 +52,8 @@ export interface PeersOptions {
 
 export function withPeersOptions(command: Command): Command {
   return command
-    .option("--peers <url>", `${HELP.peers}. Absent: the variable ${PEERS_VARIABLE}, if any`)
-    .option("--peers-name <name>", `${HELP.name}; absent = default`)
+    .option("--peers <url>", `${HELP.peers}. Absent: the environment variable ${PEERS_VARIABLE}`)
+    .option("--peers-name <name>", `${HELP.name}; absent = the name default`)
     .option("--peers-ca <file>", HELP.ca)
     .option("--peers-cert <file>", HELP.cert)
     .option("--peers-key <file>", HELP.key);

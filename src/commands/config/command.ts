@@ -14,18 +14,18 @@ interface ValidateFlags {
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command(
     "validate",
-    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as at a start of sluice",
+    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as sluice does at its start",
   )
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option(
       "--kind <kind>",
-      "what the files are: picker, gateway, dispatch or endpoints; without it, the content of each file decides",
+      "kind of the files: picker, gateway, dispatch or endpoints; default: the content of each file decides",
     )
-    .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
-    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .option("--strict", "treat warnings as errors, for example about deprecated keys", false)
+    .option("--allow-experimental-plugins", "permit alpha plugins, like the same flag of `sluice epp`", false)
     .option(
       "--schema [kind]",
-      "print the JSON Schema for editors, and check nothing: picker (default), gateway or dispatch",
+      "print the JSON Schema of picker (default), gateway or dispatch for editors; check no file",
       false,
     )
     .action(async (files: readonly string[], flags: ValidateFlags) => {
@@ -36,7 +36,7 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
         if (kind === "endpoints")
           throw new SluiceError(
             "FLAG_VALUE",
-            "there is no JSON Schema for endpoints files; docs/use/gateway.md has their keys",
+            "there is no JSON Schema for endpoints files; docs/use/gateway.md lists their keys",
           );
         output.out(await schemaText(kind));
         return;
@@ -51,7 +51,7 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
         const isStrict = flags.strict && warnings.length > 0;
         for (const warning of warnings) output.err(`${flags.strict ? "error" : "warning"}: ${warning}\n`);
         if (error !== undefined) output.err(`${error.message}\n${belowMessage(error)}`);
-        if (isStrict) output.err(`${file} is refused: --strict takes no warnings\n`);
+        if (isStrict) output.err(`${file} is refused: --strict treats warnings as errors\n`);
         if (summary !== undefined && !isStrict) output.out(`${file}: ok\n  ${summary}\n`);
         else refused = true;
       }
@@ -66,14 +66,14 @@ interface ExplainConfigFlags {
 
 /** `sluice explain-config`: prints the configuration that a file puts in force, in full, with the source of each value. */
 export function explainConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("explain-config", "print every value in force of an EndpointPickerConfig, and where it comes from")
+  return command("explain-config", "print every effective value of an EndpointPickerConfig, and its origin")
     .argument("<file>", "YAML or JSON; - = standard input")
     .option(
       "--json",
       "print one JSON object: config, origins by path, automatic, producers, reads, weights, warnings",
       false,
     )
-    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .option("--allow-experimental-plugins", "permit alpha plugins, like the same flag of `sluice epp`", false)
     .action(async (file: string, flags: ExplainConfigFlags) => {
       const { explainConfigFile } = await import("./config-tools.ts");
       const input = { file, allowExperimental: flags.allowExperimentalPlugins, stdin };
@@ -88,9 +88,9 @@ interface MigrateConfigFlags {
 
 /** `sluice migrate-config`: prints an EndpointPickerConfig of any release in the newest form on standard output. */
 export function migrateConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
-  return command("migrate-config", "print an EndpointPickerConfig of any release in its newest form")
+  return command("migrate-config", "print an EndpointPickerConfig of any release in the newest form")
     .argument("<file>", "YAML or JSON; - = standard input")
-    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .option("--allow-experimental-plugins", "permit alpha plugins, like the same flag of `sluice epp`", false)
     .action(async (file: string, flags: MigrateConfigFlags) => {
       const { migrateConfigFile } = await import("./config-tools.ts");
       const { text, notes } = await migrateConfigFile({

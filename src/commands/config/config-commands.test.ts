@@ -129,7 +129,7 @@ export const [one, two] = [failing("one"), failing("two")];
     expect(lenient.code).toBe(0);
     expect(await run(validateCommand, ["--strict", OLD])).toEqual({
       out: "",
-      err: `error: ${warning}${OLD} is refused: --strict takes no warnings\n`,
+      err: `error: ${warning}${OLD} is refused: --strict treats warnings as errors\n`,
       code: 1,
     });
   });
@@ -139,7 +139,7 @@ export const [one, two] = [failing("one"), failing("two")];
     expect((await run(validateCommand, ["-"], pieces)).out).toMatch(/^stdin: ok\n/);
     const large = await run(validateCommand, ["-"], Array(3).fill(Buffer.alloc(512 * 1024, " ")));
     expect([large.err, large.code]).toEqual([
-      `stdin is larger than the 1048576 bytes accepted for such a file\n${below("DOCUMENT_TOO_BIG")}`,
+      `stdin is larger than 1048576 bytes, the limit for this kind of file\n${below("DOCUMENT_TOO_BIG")}`,
       1,
     ]);
     process.exitCode = undefined;
@@ -186,8 +186,8 @@ describe("sluice explain-config", () => {
 # Producers in the order in which they run: approx-prefix-cache-producer.
 # prefix-cache-scorer reads what approx-prefix-cache-producer writes.
 # Made automatically: max-score-picker, single-profile-handler, approx-prefix-cache-producer, utilization-detector, metrics-data-source, core-metrics-extractor.
-# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this.
-# Parsers: the default ones.
+# Flow control: off, but on with fair shares of tokens while InferenceModels of a v1alpha2 pool exist. The feature gate flowControl overrides this.
+# Parsers: the default parsers.
 apiVersion: llm-d.ai/v1alpha1 # line 1
 kind: EndpointPickerConfig # line 2
 plugins:
@@ -313,8 +313,8 @@ dataLayer: {injectDefaults: false}
       "# prefix-cache-scorer reads what index writes.",
       "# prefix-based-pd-decider reads what index writes.",
       "# Made automatically: max-score-picker, disagg-headers-handler, utilization-detector.",
-      "# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this.",
-      "# Parsers: the default ones.",
+      "# Flow control: off, but on with fair shares of tokens while InferenceModels of a v1alpha2 pool exist. The feature gate flowControl overrides this.",
+      "# Parsers: the default parsers.",
     ]);
     expect(out).toContain("    type: mine # line 4\n    module: ./mine.ts # line 4\n");
     expect(out).toContain("dataLayer:\n  injectDefaults: false # line 12\n");

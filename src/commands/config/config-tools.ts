@@ -207,7 +207,7 @@ async function textOf({ file, stdin }: ConfigInput): Promise<string> {
     if (size > MAX_CONFIG_BYTES)
       throw new SluiceError(
         "DOCUMENT_TOO_BIG",
-        `stdin is larger than the ${MAX_CONFIG_BYTES} bytes accepted for such a file`,
+        `stdin is larger than ${MAX_CONFIG_BYTES} bytes, the limit for this kind of file`,
       );
     parts.push(part);
   }

@@ -38,8 +38,8 @@ describe("pd-profile-handler of releases that had no deciders", () => {
       expect(decider).toMatchObject(["prefix-based-pd-decider", "prefix-based-pd-decider", { nonCachedTokens }]);
     }
     expect(load(STAGES("{threshold: 90, hashBlockSize: 64}")).config.warnings).toEqual([
-      "c:6:31: hashBlockSize has no effect: the producer of prefix matches knows its block size; remove it, it is deprecated",
-      'c:6:16: threshold is deprecated; add to plugins the entry {"type":"prefix-based-pd-decider","parameters":{"nonCachedTokens":23}} and write deciderPluginName: prefix-based-pd-decider instead',
+      "c:6:31: hashBlockSize is deprecated and has no effect: the producer of prefix matches knows its block size; remove it",
+      'c:6:16: threshold is deprecated; add the entry {"type":"prefix-based-pd-decider","parameters":{"nonCachedTokens":23}} to plugins and write deciderPluginName: prefix-based-pd-decider instead',
       "c:5:3: plugin type pd-profile-handler is deprecated; write disagg-profile-handler, with the decider in deciders.prefill",
     ]);
   });
@@ -52,7 +52,7 @@ describe("pd-profile-handler of releases that had no deciders", () => {
     const silent = load(STAGES(""));
     expect(deciderOf(silent)).toEqual(always);
     expect(silent.config.warnings[0]).toBe(
-      'c:5:3: pd-profile-handler without a decider is deprecated; add to plugins the entry {"type":"always-disagg-pd-decider"} and write deciderPluginName: always-disagg-pd-decider instead',
+      'c:5:3: pd-profile-handler without a decider is deprecated; add the entry {"type":"always-disagg-pd-decider"} to plugins and write deciderPluginName: always-disagg-pd-decider instead',
     );
   });
 
@@ -72,7 +72,7 @@ describe("pd-profile-handler of releases that had no deciders", () => {
     );
     expect(deciderOf(named)).toEqual(["always-disagg-pd-decider", "yes", {}]);
     expect(named.config.warnings[0]).toBe(
-      "c:6:16: threshold has no effect: the decider decides; remove it, it is deprecated",
+      "c:6:16: threshold is deprecated and has no effect: the decider replaces it; remove it",
     );
   });
 
@@ -93,7 +93,7 @@ describe("pd-profile-handler of releases that had no deciders", () => {
 
   it.each(["-1", "2.5", "often"])("refuses the threshold %s at its place", (threshold) => {
     expect(() => load(STAGES(`{threshold: ${threshold}}`))).toThrow(
-      /c:6:16: plugins\[1\]\.parameters\.threshold: must be a whole number of characters from 0 up, got /,
+      /c:6:16: plugins\[1\]\.parameters\.threshold: must be a whole number of characters, 0 or more, got /,
     );
   });
 

@@ -85,7 +85,9 @@ describe("sluice validate of an endpoints file", () => {
 describe("sluice validate of a file that does not say what it is", () => {
   it("says how to name its kind", async () => {
     const { err } = await validate(write("unknown.yaml", "listener: []\n"));
-    expect(err).toContain("no key says what this file is: give --kind gateway, dispatch or endpoints");
+    expect(err).toContain(
+      "no key shows the kind of this file: if it is not an EndpointPickerConfig, give --kind gateway, dispatch or endpoints",
+    );
     const { err: known } = await validate(write("known.yaml", "apiVersion: x\n"));
     expect(known).not.toContain("--kind");
   });
@@ -98,7 +100,7 @@ describe("sluice validate of a gateway.yaml", () => {
     const file = write("adapters.yaml", "endpoints: { file: m.yaml }\nlimits: { file: l.yaml }\n");
     const { out, err, code } = await validate("--strict", file);
     expect([err, code]).toEqual(["", undefined]);
-    expect(out).toContain("limits of llama count no requests for llama-sql: an adapter counts as a separate model");
+    expect(out).toContain("limits of llama do not count requests for llama-sql: an adapter counts as a separate model");
     const inPlace = write(
       "counted.yaml",
       "endpoints: { file: m.yaml }\nlimits: { rules: [{ model: '*', requestsPerMinute: 9 }] }\n",
@@ -141,7 +143,9 @@ describe("sluice validate of a gateway.yaml", () => {
     expect(err).toContain(`${join(folder, "l.yaml")}:1:`);
     expect(err).toContain(join(folder, "p.crt"));
     const limits = write("limits.yaml", "limits: { redis: 'redis://r', ca: l.crt }\n");
-    expect((await validate(limits)).err).toContain("limits.ca (--limits-ca) needs a URL that begins with rediss://");
+    expect((await validate(limits)).err).toContain(
+      "limits.ca (--limits-ca) is for TLS only: the Redis URL must begin with rediss://",
+    );
   });
 
   it.each([

@@ -78,6 +78,6 @@ export async function validateFile(input: ConfigInput, kind: FileKind | undefine
   const { error } = verdict;
   if (error === undefined || kind !== undefined || !isOfUnknownKind(document.value)) return verdict;
   const hint =
-    "no key says what this file is: give --kind gateway, dispatch or endpoints if it is no EndpointPickerConfig";
+    "no key shows the kind of this file: if it is not an EndpointPickerConfig, give --kind gateway, dispatch or endpoints";
   return { ...verdict, error: { ...error, message: `${error.message}\n  ${hint}` } };
 }

@@ -19,20 +19,26 @@ const LEAST_ASYNC_MS = 15_000;
 /** `sluice demo`: simulators, gateway, traffic and the admin page. */
 export function demoCommand(): Command {
   return command("demo", "start simulated model servers, the gateway and live traffic, and show where requests go")
-    .option("--servers <number>", "simulated model servers", "3")
-    .option("--async", "also send a backlog of queued requests, which gives way to realtime traffic", false)
+    .option("--servers <number>", "number of simulated model servers", "3")
+    .option("--async", "also send a backlog of queued requests, which yields to realtime traffic", false)
     .option("--duration <time>", "length of the demo, for example 20s; without it the demo runs until Ctrl-C")
-    .option("--json", "progress on stderr, one line of figures on stdout at the end", false)
+    .option("--json", "print progress on stderr, and one JSON line of figures on stdout at the end", false)
     .option("--seed <number>", "the same seed gives the same requests", "1")
-    .option("--kill-at <time>", "kill one server this long after the start, for example 14s; it returns after 3 s")
+    .option(
+      "--kill-at <time>",
+      "kill one server this long after the start, for example 14s; the server returns after 3 s",
+    )
     .action(async (flags: DemoFlags) => {
       const durationMs = flags.duration === undefined ? undefined : time(flags.duration, "--duration");
       const least = flags.async ? LEAST_ASYNC_MS : LEAST_MS;
       if (durationMs !== undefined && durationMs < least)
-        throw new SluiceError("FLAG_VALUE", `--duration is ${flags.duration}; it takes at least ${least / 1000}s`);
+        throw new SluiceError("FLAG_VALUE", `--duration is ${flags.duration}; give at least ${least / 1000}s`);
       const killAtMs = flags.killAt === undefined ? undefined : time(flags.killAt, "--kill-at");
       if (killAtMs !== undefined && flags.async)
-        throw new SluiceError("FLAG_CONFLICT", "--kill-at does not work with --async, which kills the dispatcher");
+        throw new SluiceError(
+          "FLAG_CONFLICT",
+          "--kill-at does not work with --async: there the demo kills the dispatcher",
+        );
       if (killAtMs !== undefined && durationMs !== undefined && killAtMs >= durationMs)
         throw new SluiceError("FLAG_VALUE", `--kill-at ${flags.killAt} is not within --duration ${flags.duration}`);
       const options = {

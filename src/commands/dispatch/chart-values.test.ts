@@ -115,7 +115,7 @@ describe("values of the reference's chart", () => {
     expect(converted("ap: {redis: {enabled: true}}").warnings).toEqual([expect.stringContaining("names no server")]);
     expect(converted("ap: {redis: {enabled: true, url: a}}").warnings).toEqual([]);
     const both = `ap: {messageQueueImpl: redis-sortedset, redis: {enabled: true, url: "${URL}", gateType: redis, queuesConfig: [{}]}}`;
-    expect(converted(both).refused).toContain("v:1:87: ap.redis.gateType: has no place beside queuesConfig");
+    expect(converted(both).refused).toContain("v:1:87: ap.redis.gateType: is not allowed beside queuesConfig");
     const redis = "redis: {enabled: true, url: a}";
     const below =
       "otel: {endpont: a}, tls: {caCert: a}, health: {prt: 1, startupProbe: {periodSecond: 1}, livenessProbe: 7}";

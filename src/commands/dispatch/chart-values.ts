@@ -71,7 +71,7 @@ export function chartAsDispatch(document: ConfigDocument, findings: Findings): C
       findings.refuse(
         document,
         ["ap", "redis", "gateType"],
-        "has no place beside queuesConfig: give each queue its gate_type",
+        "is not allowed beside queuesConfig: give each queue its gate_type",
       );
     if (!isGiven(redis["url"]) && !isGiven(redis["secretName"]))
       findings.warn(

@@ -69,11 +69,11 @@ describe("sluice dispatch (A-84)", () => {
 
   it.each([
     ["--concurency=3", "unknown flag --concurency; did you mean --concurrency?"],
-    ["--concurrency=many", '--concurrency="many" is not valid: it takes a whole number'],
+    ["--concurrency=many", '--concurrency="many" is not valid: the flag takes a whole number'],
     ["--concurrency=0", '--concurrency="0" is not valid: the smallest value is 1'],
     [
       "--zap-log-level=loud",
-      '--zap-log-level="loud" is not valid: it takes debug, info, error, panic or a number from 1 up',
+      '--zap-log-level="loud" is not valid: the flag takes debug, info, error, panic or a number of 1 or more',
     ],
     [
       "--request-timeout",

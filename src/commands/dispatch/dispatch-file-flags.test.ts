@@ -79,7 +79,7 @@ zap-stacktrace-level: error
       logging: { level: "debug", encoder: "json" },
     });
     expect(options.mergePolicy?.positionOf(["type"])).toMatchObject({ file: path, line: 9 });
-    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack"]);
+    expect(warnings).toEqual(["--zap-stacktrace-level has no effect: a logged error has its own stack trace"]);
   });
 
   it("yields to the command line, and wins over the environment", async () => {
@@ -143,10 +143,10 @@ zap-stacktrace-level: error
       "zap-encoder: xml",
       'DOCUMENT_INVALID: invalid dispatch configuration: FOLDER/dispatch.yaml:7:1: zap-encoder: expected one of `json`, `console`, got the string "xml"',
     ],
-    ["health-port: 9090", "FLAG_CONFLICT: --health-port and --metrics-port are both 9090; give each a port of its own"],
+    ["health-port: 9090", "FLAG_CONFLICT: --health-port and --metrics-port are both 9090; give each its own port"],
     [
       "metrics-endpoint-auth: true",
-      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true is not supported; remove it, or write false: then /metrics answers everyone",
+      "FLAG_UNSUPPORTED: FOLDER/dispatch.yaml:7:1: metrics-endpoint-auth=true is not supported; remove the flag, or write false: then /metrics answers everyone",
     ],
     [
       "bind-address: here",
@@ -197,7 +197,7 @@ pool-config:
 
   it("names the transport: the default is not what anybody means", async () => {
     expect(await failure(yaml(SECTION.replace(/^transport: .*\n/, "")))).toBe(
-      "FLAG_CONFLICT: FOLDER/dispatch.yaml has the configuration of a transport and no transport; write one of " +
+      "FLAG_CONFLICT: FOLDER/dispatch.yaml has a transport configuration but no transport; write one of " +
         "redis-sortedset, redis-pubsub, gcp-pubsub, sqlite",
     );
   });

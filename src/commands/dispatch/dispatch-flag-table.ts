@@ -11,11 +11,11 @@ const FILE = { type: "string", takes: "FILE", default: "" } as const;
 /** The format of the reference's log: for people by default (async-processor 8.1). */
 const [VERBOSITY, ENCODER, LEVEL, DEVEL, TIME, STACKTRACE] = LOG_FLAGS;
 const DISPATCH_LOG_FLAGS = [
-  { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Without the flag, the environment variable LOG_LEVEL counts.` },
+  { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Without the flag, the environment variable LOG_LEVEL applies.` },
   {
     ...ENCODER,
     ...FIRST,
-    help: "Log lines as JSON, or with tabs between the parts; console unless --zap-devel=false.",
+    help: "Format of log lines: JSON, or text with tabs between the parts; console unless --zap-devel=false.",
   },
   { ...LEVEL, ...FIRST },
   { ...DEVEL, ...FIRST, default: "true", help: "false = --zap-encoder=json, unless --zap-encoder is given." },
@@ -29,7 +29,7 @@ export const DISPATCH_FLAGS = [
     ...FILE,
     name: "config",
     since: "ours",
-    help: "dispatch.yaml: these flags by name, and transport-config, pool-config, request-merge-policy-config and transform-config with the content of the files; plugins: a list of modules with gates and metric sources. Flags win over it; relative paths in it start at its folder.",
+    help: "dispatch.yaml: these flags by name; transport-config, pool-config, request-merge-policy-config and transform-config with the content of the files; plugins: a list of modules with gates and metric sources. Flags override the file; its relative paths start at its folder.",
   },
   {
     name: "transport",
@@ -37,7 +37,7 @@ export const DISPATCH_FLAGS = [
     type: "string",
     default: "redis-pubsub",
     since: "HEAD",
-    help: "Where the queues are. redis-pubsub, the reference's default, stores no messages; sqlite keeps the queues in a file.",
+    help: "Store of the queues. redis-pubsub, the reference's default, stores no messages; sqlite keeps the queues in a file.",
   },
   {
     name: "transport-config",
@@ -61,7 +61,7 @@ export const DISPATCH_FLAGS = [
     max: 100_000,
     default: "64",
     since: "v0.1",
-    help: "Workers of the default pool: its most requests in flight. In a pool file, each pool has its own number.",
+    help: "Workers of the default pool: its most requests in flight. With a pool file, each pool has its own number.",
   },
   {
     ...FILE,
@@ -80,7 +80,7 @@ export const DISPATCH_FLAGS = [
     name: "request-merge-policy-config",
     since: "v0.7",
     help: "The same.",
-    deprecated: "use --request-merge-policy-config-file, which wins over it",
+    deprecated: "use --request-merge-policy-config-file, which overrides this flag",
   },
   {
     ...FILE,
@@ -112,8 +112,20 @@ export const DISPATCH_FLAGS = [
     since: "ours",
     help: "IP address that both ports listen on; :: for IPv6 and IPv4.",
   },
-  { ...PORT, name: "health-port", default: "8081", since: "v0.7", help: "Port of /healthz and /readyz; 0 = any." },
-  { ...PORT, name: "metrics-port", default: "9090", since: "v0.1", help: "Port of /metrics and /debug; 0 = any." },
+  {
+    ...PORT,
+    name: "health-port",
+    default: "8081",
+    since: "v0.7",
+    help: "Port of /healthz and /readyz; 0 = any free port.",
+  },
+  {
+    ...PORT,
+    name: "metrics-port",
+    default: "9090",
+    since: "v0.1",
+    help: "Port of /metrics and /debug; 0 = any free port.",
+  },
   {
     name: "metrics-endpoint-auth",
     type: "bool",
@@ -133,9 +145,9 @@ export const DISPATCH_FLAGS = [
     ...FILE,
     name: "tls-ca-cert",
     since: "v0.7",
-    help: "Certificates (PEM) of authorities that sign gateways, besides the system's.",
+    help: "PEM file of CA certificates that Sluice trusts for gateways, besides those of the system.",
   },
-  { ...FILE, name: "tls-cert", since: "v0.7", help: "Client certificate (PEM) for gateways; with --tls-key." },
+  { ...FILE, name: "tls-cert", since: "v0.7", help: "Client certificate (PEM) for gateways; needs --tls-key." },
   { ...FILE, name: "tls-key", since: "v0.7", help: "Private key (PEM) of --tls-cert, without a passphrase." },
   {
     name: "tls-insecure-skip-verify",
@@ -150,7 +162,7 @@ export const DISPATCH_FLAGS = [
     type: "string",
     default: "",
     since: "v0.6",
-    help: "Prometheus that the prometheus gates ask, such as http://prometheus:9090.",
+    help: "Prometheus for the prometheus gates, such as http://prometheus:9090.",
   },
   {
     name: "prometheus-cache-ttl",
@@ -158,20 +170,20 @@ export const DISPATCH_FLAGS = [
     min: 0,
     default: "5s",
     since: "v0.7",
-    help: "How long a gate uses a figure before it asks again; 0 = it asks each time.",
+    help: "How long a gate uses an answer of Prometheus before the next query; 0 = a query each time.",
   },
   {
     name: "allow-unknown-gates",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "A gate of an unknown type is always open, as in the reference; without the flag, it is an error.",
+    help: "A gate of an unknown type is always open, as in the reference; without the flag, an unknown type is an error.",
   },
   {
     ...FILE,
     name: "gateway-key-file",
     since: "ours",
-    help: "File with a key of the gateways (sluice keys), sent as Authorization: Bearer. An Authorization of the message, or credentials in the URL of the queue, win over it. Without the flag, the environment variable SLUICE_GATEWAY_KEY is the key.",
+    help: "File with a key of the gateways (sluice keys), sent as Authorization: Bearer. An Authorization header of the message, or credentials in the URL of the queue, override this key. Without the flag, Sluice uses the environment variable SLUICE_GATEWAY_KEY.",
   },
   {
     name: "deadline-header",
@@ -179,7 +191,7 @@ export const DISPATCH_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Header with the milliseconds until the deadline, for the gateway; empty = no header.",
+    help: "Request header for the gateway with the milliseconds until the deadline; empty = no header.",
   },
   {
     name: "max-response-bytes",
@@ -198,7 +210,7 @@ export const DISPATCH_FLAGS = [
     max: 10_000,
     default: "1",
     since: "ours",
-    help: "Number of dispatchers with this configuration: each uses its part of the capacities that gates report.",
+    help: "Number of dispatchers with this configuration: each uses an equal part of the capacities that gates report.",
   },
   {
     name: "debug-open",
@@ -214,8 +226,8 @@ export const DISPATCH_FLAGS = [
 export function dispatchHelp(): string {
   return [
     "Usage: sluice dispatch --config FILE [flags]\n",
-    "The Async Processor: takes requests from persistent queues, sends them to a gateway when it has room, and writes one\n",
-    "result for each. examples/dispatch.yaml is a file to start with.\n\n",
+    "The Async Processor: takes requests from persistent queues, sends them to a gateway when the gateway has room, and writes one\n",
+    "result for each. Start with a copy of examples/dispatch.yaml.\n\n",
     "Flags are written -name value, --name value or --name=value.\n\n",
     flagsHelp(DISPATCH_FLAGS),
     "\nThe reference's older flags (--message-queue-impl, --redis.*, --redis.ss.*, --pubsub.*) work, with a warning; they are\n",
@@ -230,7 +242,7 @@ export function dispatchReference(): string {
 Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`). In the
 file of \`--config\` the same names are keys, without dashes before them. There \`transport-config\`, \`pool-config\`,
 \`request-merge-policy-config\` and \`transform-config\` hold the content of the reference's files. \`plugins\` is a list of
-modules. The command line wins over the file, the file over the environment. "Since" is the release of the reference that
+modules. The command line overrides the file, the file overrides the environment. "Since" is the release of the reference that
 introduced the flag.
 
 Exit status 2: an unknown or malformed flag. Exit status 1: flags that exclude each other, or an error in a file.
@@ -247,7 +259,7 @@ ${legacyMarkdown(LEGACY_FLAGS)}
 | Variable | Meaning |
 |---|---|
 | \`REDIS_URL\` | The Redis server, when the configuration of the transport has no \`url\`. |
-| \`LOG_LEVEL\` | The level without \`-v\` and \`--zap-log-level\`: trace, debug, info, warn, error or a number as of \`-v\`. |
-| \`OTEL_EXPORTER_OTLP_ENDPOINT\` | Where traces go; without it there are none. The other \`OTEL_\` variables are the standard's. |
+| \`LOG_LEVEL\` | The log level without \`-v\` and \`--zap-log-level\`: trace, debug, info, warn, error or a number as for \`-v\`. |
+| \`OTEL_EXPORTER_OTLP_ENDPOINT\` | Address for traces; without it, Sluice sends no traces. The other \`OTEL_\` variables are the standard's. |
 `;
 }

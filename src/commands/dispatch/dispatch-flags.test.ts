@@ -173,7 +173,7 @@ describe("dispatchOptionsOf", () => {
     const alone = await command([...INLINE, `--request-merge-policy-config=${older}`]);
     expect(alone.options.mergePolicy?.value).toEqual({ type: "older" });
     expect(alone.warnings).toEqual([
-      "--request-merge-policy-config is deprecated: use --request-merge-policy-config-file, which wins over it",
+      "--request-merge-policy-config is deprecated: use --request-merge-policy-config-file, which overrides this flag",
     ]);
     const both = [`--request-merge-policy-config=${older}`, `--request-merge-policy-config-file=${newer}`];
     expect((await optionsOf([...INLINE, ...both])).mergePolicy?.value).toEqual({ type: "newer" });
@@ -270,7 +270,7 @@ describe("the source of the transport's configuration", () => {
       ["--transport=redis-sortdset", "--transport-config={}"],
       "--transport must be one of: redis-sortedset, redis-pubsub, gcp-pubsub, sqlite; did you mean `redis-sortedset`?",
     ],
-    [[...INLINE, "--health-port=9090"], "--health-port and --metrics-port are both 9090; give each a port of its own"],
+    [[...INLINE, "--health-port=9090"], "--health-port and --metrics-port are both 9090; give each its own port"],
     [
       [...INLINE, "--bind-address=localhost"],
       '--bind-address: "localhost" is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::',
@@ -313,7 +313,7 @@ describe("the source of the transport's configuration", () => {
 
   it("authentication by Kubernetes is not built yet", async () => {
     expect(await failure([...INLINE, "--metrics-endpoint-auth"])).toBe(
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true is not supported; remove it, or write false: then " +
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true is not supported; remove the flag, or write false: then " +
         "/metrics answers everyone",
     );
   });

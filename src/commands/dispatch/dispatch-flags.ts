@@ -174,7 +174,7 @@ export async function transportOf(settings: DispatchSettings): Promise<{
   if (!explicit && inline === "" && !explicitFile)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `${values.config} has the configuration of a transport and no transport; write one of ${TRANSPORTS.join(", ")}`,
+      `${values.config} has a transport configuration but no transport; write one of ${TRANSPORTS.join(", ")}`,
     );
   const name = TRANSPORTS.find((known) => known === values.transport);
   if (name === undefined)

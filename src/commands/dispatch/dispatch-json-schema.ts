@@ -31,14 +31,14 @@ export function dispatchJsonSchema(): Json {
     additionalProperties: false,
     properties: {
       ...Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagOf(row)])),
-      transport: { enum: TRANSPORTS, description: "Where the queues are." },
+      transport: { enum: TRANSPORTS, description: "Store of the queues." },
       "transport-config": { type: "object", description: "The queues." },
       "pool-config": { type: "array", description: "Worker pools.", items: gated(objectOf(POOL)) },
       "request-merge-policy-config": mergePolicy(),
       "transform-config": transforms(),
       plugins: {
         type: "array",
-        description: "Modules with gates and metric sources of yours.",
+        description: "Modules with your own gates and metric sources.",
         items: { type: "string", minLength: 1 },
       },
     },

@@ -39,7 +39,7 @@ export const LEGACY_FLAGS = [
     default: "false",
     since: "v0.7",
     instead: "enable_tracing in --transport-config",
-    help: "One span for each Redis command.",
+    help: "Trace each Redis command.",
   },
   {
     ...TEXT,
@@ -54,7 +54,7 @@ export const LEGACY_FLAGS = [
     name: "redis.request-path-url",
     since: "v0.1",
     instead: `request_path_url of ${QUEUE}`,
-    help: "redis-pubsub: path of requests that name none.",
+    help: "redis-pubsub: path of requests without an endpoint.",
   },
   {
     ...TEXT,
@@ -94,7 +94,7 @@ export const LEGACY_FLAGS = [
     takes: "JSON",
     since: "v0.7",
     instead: QUEUE,
-    help: "redis-pubsub: the list of queues; wins over the file and the flags of a single queue.",
+    help: "redis-pubsub: the list of queues; overrides the file and the flags of a single queue.",
   },
   {
     ...FILE,
@@ -116,7 +116,7 @@ export const LEGACY_FLAGS = [
     name: "redis.ss.request-path-url",
     since: "v0.1",
     instead: `request_path_url of ${QUEUE}`,
-    help: "redis-sortedset: path of requests that name none.",
+    help: "redis-sortedset: path of requests without an endpoint.",
   },
   {
     ...TEXT,
@@ -148,7 +148,7 @@ export const LEGACY_FLAGS = [
     takes: "JSON",
     since: "v0.7",
     instead: QUEUE,
-    help: "redis-sortedset: the list of queues; wins over the file and the flags of a single queue.",
+    help: "redis-sortedset: the list of queues; overrides the file and the flags of a single queue.",
   },
   {
     ...FILE,
@@ -212,7 +212,7 @@ export const LEGACY_FLAGS = [
     name: "pubsub.request-path-url",
     since: "v0.1",
     instead: `request_path_url of ${TOPIC}`,
-    help: "gcp-pubsub: path of requests that name none.",
+    help: "gcp-pubsub: path of requests without an endpoint.",
   },
   {
     ...TEXT,

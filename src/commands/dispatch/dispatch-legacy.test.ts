@@ -129,7 +129,7 @@ describe("flags from before --transport (A-84)", () => {
     const without = JSON.stringify({ queues: SORTED.queues });
     expect(
       await failure(["--transport=redis-sortedset", `--transport-config=${without}`, "--redis.url=redis://legacy"]),
-    ).toContain("url: is missing, and the environment variable REDIS_URL, too");
+    ).toContain("url: is missing, and so is the environment variable REDIS_URL");
   });
 
   it.each<[args: readonly string[], message: string]>([
@@ -139,7 +139,7 @@ describe("flags from before --transport (A-84)", () => {
     ],
     [
       [...sorted, "--redis.ss.gate-type=redis", "--redis.ss.gate-params={"],
-      "--redis.ss.gate-params:1:1: queues[0].gate_params: must be a mapping, or one as JSON text; this text is not JSON",
+      "--redis.ss.gate-params:1:1: queues[0].gate_params: must be a mapping, or the same as JSON text; this text is not JSON",
     ],
     [
       ["--message-queue-impl=redis-sortedset", '--redis.ss.queues-config=[{"queue_name":"q"}]'],

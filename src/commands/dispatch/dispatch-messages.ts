@@ -12,9 +12,9 @@ const LISTED = 20;
 /** Why the page cannot list and cancel the messages of a transport. */
 const UNABLE = {
   "redis-pubsub":
-    "The transport redis-pubsub stores no waiting messages: a message is sent or ends at its deadline. redis-sortedset and sqlite can cancel one.",
+    "The transport redis-pubsub stores no waiting messages: a message is sent or ends at its deadline. redis-sortedset and sqlite can cancel messages.",
   "gcp-pubsub":
-    "Google Pub/Sub keeps the messages, and cannot cancel one: a message is sent or ends at its deadline. The command gcloud pubsub subscriptions seek drops all that wait.",
+    "Google Pub/Sub stores the messages, and cannot cancel them: a message is sent or ends at its deadline. The command gcloud pubsub subscriptions seek drops all waiting messages.",
 } as const;
 
 interface Deps {

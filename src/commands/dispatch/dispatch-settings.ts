@@ -99,7 +99,7 @@ export class DispatchSettings {
     if (this.given.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
       throw new SluiceError(
         "FLAG_UNSUPPORTED",
-        `${this.nameOf("metrics-endpoint-auth")}=true is not supported; remove it, or write false: then ` +
+        `${this.nameOf("metrics-endpoint-auth")}=true is not supported; remove the flag, or write false: then ` +
           "/metrics answers everyone",
       );
     if ((values["tls-cert"] === "") !== (values["tls-key"] === ""))
@@ -107,7 +107,7 @@ export class DispatchSettings {
     if (values["health-port"] === values["metrics-port"] && values["health-port"] !== 0)
       throw new SluiceError(
         "FLAG_CONFLICT",
-        `--health-port and --metrics-port are both ${values["health-port"]}; give each a port of its own`,
+        `--health-port and --metrics-port are both ${values["health-port"]}; give each its own port`,
       );
     if (isIP(this.bindAddress) === 0)
       throw this.#wrong("bind-address", "is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::");

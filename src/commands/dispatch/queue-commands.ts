@@ -26,14 +26,17 @@ export function enqueueCommand(): Command {
       "a file, - for standard input, or a JSON object: the payload, or a request with a payload in it",
     ),
   )
-    .option("--queue <name>", "the queue; required if there are several")
-    .option("--result-queue <name>", "the result queue of the request, instead of that of its queue")
+    .option("--queue <name>", "the queue; required if several queues exist")
+    .option("--result-queue <name>", "the queue for the result, instead of the result queue of the request queue")
     .option("--lines", "the input has a request or a payload on every line (JSON Lines)", false)
-    .option("--id <id>", "id of the request and its result; default: a random one")
+    .option("--id <id>", "id of the request and its result; default: a random id")
     .option("--endpoint <path>", "path at the gateway, such as /v1/chat/completions, instead of the queue's");
   return withRequestFlags(enqueue, "1h").action(async (input: string | undefined, flags: EnqueueFlags) => {
     if (flags.lines && flags.id !== undefined)
-      throw new SluiceError("FLAG_VALUE", "--id is for one request; with --lines each line has its own id, or none");
+      throw new SluiceError(
+        "FLAG_VALUE",
+        "--id works for one request only; with --lines, each line may have its own id",
+      );
     const { runEnqueue } = await import("../../async/batch/enqueue.ts");
     await runEnqueue({
       ...requestChoices(flags),
@@ -56,7 +59,7 @@ interface ResultsFlags extends PlaceFlags {
 export function resultsCommand(): Command {
   return withPlaceFlags(command("results", "take results from a result queue and print them, one JSON object per line"))
     .option("--queue <name>", "the result queue; default: the result queue of the transport (result-list)")
-    .option("--count <number>", "number of results to take; exit status 1 if fewer came")
+    .option("--count <number>", "number of results to take; exit status 1 if fewer arrive")
     .option(
       "--timeout <duration>",
       "end after this time without a result; 0s = take only the results that exist",
@@ -90,7 +93,7 @@ export function queueCommand(): Command {
 
 function listCommand(): Command {
   return withPlaceFlags(
-    part("ls", "the messages of each queue that wait, are claimed, parked or dead, and the results that wait"),
+    part("ls", "count the messages of each queue (waiting, claimed, retries, dead) and the waiting results"),
   )
     .argument("[queues...]", "only these queues")
     .option("--json", "print one JSON document", false)
@@ -101,7 +104,7 @@ function listCommand(): Command {
 }
 
 function peekCommand(): Command {
-  return withPlaceFlags(part("peek", "print the next entries of a queue, and take none"))
+  return withPlaceFlags(part("peek", "print the next entries of a queue, without taking them"))
     .argument("<queue>")
     .option("-n <count>", `number of entries, up to ${MOST_SHOWN}`, "10")
     .option("--dead", "print the oldest dead letters instead, with their reasons", false)
@@ -144,7 +147,7 @@ function releaseCommand(): Command {
     .option("--keep-retries", "leave retries until they are due", false)
     .option(
       "--force",
-      "take messages from a dispatcher that hangs, or whose leases have not ended; they may be sent a second time",
+      "also take messages from a dispatcher that hangs or still has leases; these messages may be sent twice",
       false,
     )
     .action(async (names: string[], flags: PlaceFlags & { readonly keepRetries: boolean; readonly force: boolean }) => {
@@ -168,15 +171,18 @@ export function batchCommand(): Command {
   const batch = withPlaceFlags(
     command(
       "batch",
-      "send a batch file (OpenAI's format) through the Async Processor, or go on with it; ls, show, cancel: batches of the Batch API",
+      "send a batch file (OpenAI's format) through the Async Processor, or continue it; ls, show, cancel: batches of the Batch API",
     )
       .argument("<in.jsonl>", 'input with lines {"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}')
-      .argument("<out.jsonl>", 'for each line of the input one line {"id", "custom_id", "response", "error"}'),
+      .argument(
+        "<out.jsonl>",
+        'output with, for each line of the input, one line {"id", "custom_id", "response", "error"}',
+      ),
   )
-    .option("--queue <name>", "the queue; required if there are several")
+    .option("--queue <name>", "the queue; required if several queues exist")
     .option(
       "--concurrency <number>",
-      "requests queued or running at a time; the dispatcher sends those that its gates allow",
+      "the most requests queued or running; the gates of the dispatcher decide how many run",
       "1000",
     )
     .option("--skip-invalid", "write an error for each invalid line, instead of refusing the file", false);

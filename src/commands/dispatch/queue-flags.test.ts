@@ -17,7 +17,7 @@ describe("requestChoices", () => {
 
   it("refuses moments that are none, or that depend on the machine", () => {
     for (const text of ["tomorrow", "2030-01-31", "2030-01-31T18:00:00", "2030-13-31T18:00:00Z", "-5", ""])
-      expect(() => deadlineAt(text), text).toThrow(/give a moment: Unix seconds or 2030-/);
+      expect(() => deadlineAt(text), text).toThrow(/give a time: Unix seconds or 2030-/);
     expect(() => deadlineAt("1900000000000")).toThrow("in seconds, not milliseconds");
     for (const deadline of ["1", "0s", "-1h", "soon"])
       expect(() => requestChoices({ ...FLAGS, deadline }), deadline).toThrow(

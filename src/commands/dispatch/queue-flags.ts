@@ -28,7 +28,7 @@ export async function placeOf({ config, redis, sqlite }: PlaceFlags): Promise<Qu
       "the place of the queues is missing: give --config FILE, --redis URL or --sqlite FILE",
     );
   if (given.length > 1)
-    throw new SluiceError("FLAG_VALUE", "give one of --config, --redis and --sqlite: they name different places");
+    throw new SluiceError("FLAG_VALUE", "give only one of --config, --redis and --sqlite: they name different places");
   if (redis !== undefined) return { kind: "redis", url: redis };
   if (sqlite !== undefined) return { kind: "sqlite", path: sqlite };
   // Loaded on use: the table of the dispatcher's flags is long.
@@ -53,7 +53,7 @@ export function withRequestFlags(command: Command, deadline: string): Command {
   return command
     .option(
       "--deadline <duration>",
-      "how long from now a request may take; then it ends with DEADLINE_EXCEEDED",
+      "time from now to the deadline; a request without a result ends with DEADLINE_EXCEEDED",
       deadline,
     )
     .option("--deadline-at <time>", "the deadline as a time: Unix seconds, or 2030-01-31T18:00:00Z")
@@ -79,7 +79,7 @@ function deadlineOf({ deadline, deadlineAt }: RequestFlags): DeadlineChoice {
   const problem = /^\d{12,}$/.test(deadlineAt)
     ? "in seconds, not milliseconds"
     : "Unix seconds or 2030-01-31T18:00:00Z";
-  throw new SluiceError("FLAG_VALUE", `--deadline-at is "${deadlineAt}"; give a moment: ${problem}`);
+  throw new SluiceError("FLAG_VALUE", `--deadline-at is "${deadlineAt}"; give a time: ${problem}`);
 }
 
 /** Unix seconds; NaN when the text is not a time. */

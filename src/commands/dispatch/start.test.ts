@@ -52,7 +52,7 @@ describe("gates and metric sources of the user", () => {
     const { folder, said } = loaded('import { z } from "sluice/plugin";\nenum Verdict { Continue }');
     expect(said).toEqual({
       code: "PLUGIN_LOAD",
-      message: `plugin ${folder}/last.ts cannot be loaded: line 2: TypeScript enum is not supported in strip-only mode; Node.js only strips types: use no enums, namespaces and parameter properties`,
+      message: `plugin ${folder}/last.ts cannot be loaded: line 2: TypeScript enum is not supported in strip-only mode; Node.js only strips types: use no enums, namespaces or parameter properties`,
     });
   });
 
@@ -60,7 +60,7 @@ describe("gates and metric sources of the user", () => {
     const { folder, said } = loaded("export const factor = 2;");
     expect(said).toEqual({
       code: "PLUGIN_LOAD",
-      message: `plugin ${folder}/last.ts exports no result of defineGate or defineMetricSource`,
+      message: `plugin ${folder}/last.ts must export a result of defineGate or defineMetricSource`,
     });
   });
 });

@@ -110,13 +110,13 @@ export async function startDispatcher(
         try {
           await end();
         } catch (error) {
-          log.warn({ problem: messageOf(error) }, "a part of the dispatcher failed to end");
+          log.warn({ problem: messageOf(error) }, "a part of the dispatcher failed to stop");
         }
       return true;
     })();
     const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
     if (!(await Promise.race([ended, late])))
-      log.warn({ left: parts.length }, "a part of the dispatcher does not end in time; the process does not wait");
+      log.warn({ left: parts.length }, "a part of the dispatcher does not stop in time; the process does not wait");
   };
   try {
     const dispatcher = new Dispatcher({
@@ -189,7 +189,7 @@ export async function startDispatcher(
       async drain() {
         ready = false;
         draining = true;
-        watch.events.add("drain-began", "", "the process has got its signal to end");
+        watch.events.add("drain-began", "", "the process received its signal to end");
         backlog.stop();
         const until = clock.now() + options.drainTimeout + LAST_MOMENTS;
         await dispatcher.stop(options.drainTimeout);
@@ -284,7 +284,7 @@ export async function loadDispatchPlugins(paths: readonly string[], clock: Clock
       found++;
     }
     if (found === 0)
-      throw new SluiceError("PLUGIN_LOAD", `plugin ${path} exports no result of defineGate or defineMetricSource`);
+      throw new SluiceError("PLUGIN_LOAD", `plugin ${path} must export a result of defineGate or defineMetricSource`);
   }
   return { gates, sources };
 }

@@ -131,7 +131,7 @@ transport-config:
     const { problems, warnings } = await verdict(transport);
     expect(problems.join()).toContain("d:2:75: queues[0].gate_params");
     expect(problems.join()).toContain("did you mean `address`?");
-    expect(warnings).toContain("d:1:1: url: is missing: the start takes REDIS_URL of the environment");
+    expect(warnings).toContain("d:1:1: url: is missing: at its start, Sluice reads the environment variable REDIS_URL");
     const right = transport.replace("adress", "address").replace('"queues"', '"url": "redis://r:1", "queues"');
     expect(await verdict(right)).toMatchObject({
       problems: [],
@@ -164,13 +164,13 @@ transport-config:
         new RegExp(`d:4:3: ${name}: .*nowhere.pem`),
       );
     expect((await tls("  tls_ca_cert: a.pem\n  tls_ca_file: b.pem\n")).problems.join("\n")).toContain(
-      "d:5:3: tls_ca_file: is another name of tls_ca_cert, and the section has both; keep one",
+      "d:5:3: tls_ca_file: is an alias of tls_ca_cert, and the section has both; keep one",
     );
     const gate = (parameters: string) =>
       verdict(RIGHT.replace("gate_type: constant", `gate_type: redis, gate_params: {address: "r:1", ${parameters}}`));
     expect((await gate("tls_ca_cert: nowhere.pem")).problems.join()).toContain("nowhere.pem");
     expect((await gate("tls_ca_cert: a, tls_ca_file: b")).problems.join()).toContain(
-      "is another name of tls_ca_file, and both are given; keep one",
+      "is an alias of tls_ca_file, and both are given; keep one",
     );
     // The environment of a start has the password.
     expect((await gate("password_env: SLUICE_NO_SUCH_VARIABLE")).problems).toEqual([]);
@@ -182,7 +182,9 @@ transport-config:
       expect(await verdict(text)).toEqual({
         summary: "settings without a transport",
         problems: [],
-        warnings: ["d:1:1: has no transport-config, and names no file with one; the command line must give one"],
+        warnings: [
+          "d:1:1: has neither transport-config nor transport-config-file; the command line must give one of them",
+        ],
       });
     expect((await verdict("transport: sqlite\nmetrics-port: 8081\nhealth-port: 8081\n")).problems).toHaveLength(1);
     const pools = await verdict("pool-config:\n- {id: a, workers: 0}\n");
@@ -191,7 +193,7 @@ transport-config:
     const unreadable = await verdict("transport: sqlite\ntransport-config-file: none.json\n");
     expect([unreadable.problems.length, unreadable.warnings]).toEqual([1, []]);
     const without = RIGHT.replace("transport: redis-sortedset\n", "");
-    expect((await verdict(without)).problems.join()).toContain("and no `transport`; write one of redis-sortedset");
+    expect((await verdict(without)).problems.join()).toContain("but no `transport`; write one of redis-sortedset");
     expect((await verdict(RIGHT.replace("redis-sortedset", "redis-sortedsets"))).problems).toHaveLength(1);
   });
 });

@@ -104,7 +104,11 @@ async function checkQueues(
   if (transport === undefined) {
     // The command line of a start may give the rest.
     if (!isPart && settings.pathOf("transport-config-file") === undefined)
-      findings.warn(whole, [], "has no transport-config, and names no file with one; the command line must give one");
+      findings.warn(
+        whole,
+        [],
+        "has neither transport-config nor transport-config-file; the command line must give one of them",
+      );
     if (pools === undefined) return [];
     const read = readPools(pools, findings);
     checkGates(pools, [], gates, findings);
@@ -116,7 +120,7 @@ async function checkQueues(
       findings.refuse(
         whole,
         [],
-        `has the configuration of a transport and no \`transport\`; write one of ${TRANSPORTS.join(", ")}`,
+        `has a transport configuration but no \`transport\`; write one of ${TRANSPORTS.join(", ")}`,
       );
     return [];
   }

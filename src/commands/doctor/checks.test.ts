@@ -87,14 +87,14 @@ const without = (...names: (keyof RunningFacts["gauges"])[]): RunningFacts["gaug
 /** What differs from a healthy installation; the check that must tell, how bad it is, and what it says. */
 const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Level, RegExp])[] = [
   ["no admin port", { running: "no process listens" }, "admin", "fail", /no process listens/],
-  ["an older gateway", running({ version: "0.9.0" }), "version", "warn", /gateway is 0.9.0, this command is 1.0.0/],
+  ["an older gateway", running({ version: "0.9.0" }), "version", "warn", /gateway has 0.9.0, this command has 1.0.0/],
   ["a gateway without version", running({ version: undefined }), "version", "warn", /unknown version/],
   ["not ready", running({ ready: false, because: "no pool" }), "ready", "fail", /not ready: no pool/],
-  ["no endpoint", endpoints(), "endpoints", "fail", /has no endpoint: it answers 503$/],
+  ["no endpoint", endpoints(), "endpoints", "fail", /has no endpoint: the gateway answers 503$/],
   [
     "no endpoint, and flow control",
     { ...running({ endpoints: [], flowControl: true }), file: undefined },
-    ...(["endpoints", "fail", /has no endpoint: requests wait in flow control for the first one$/] as const),
+    ...(["endpoints", "fail", /has no endpoint: requests wait in flow control for the first endpoint$/] as const),
   ],
   [
     "an endpoint down",
@@ -128,14 +128,14 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "a model on one server",
     endpoints(endpoint("a"), endpoint("b", { models: ["other"] })),
-    ...(["models", "warn", /one server alone serves each of m and other/] as const),
+    ...(["models", "warn", /only one server serves each of m and other/] as const),
   ],
   [
     "a model whose second server is down",
     endpoints(endpoint("a"), endpoint("b", { state: "down" })),
-    ...(["models", "warn", /one server alone serves m/] as const),
+    ...(["models", "warn", /only one server serves m/] as const),
   ],
-  ["unknown models", endpoints(endpoint("a", { models: undefined })), "models", "warn", /no endpoint has listed/],
+  ["unknown models", endpoints(endpoint("a", { models: undefined })), "models", "warn", /no endpoint lists/],
   [
     "old metrics",
     endpoints(endpoint("a"), endpoint("b", { fresh: false, ageMs: 30_000 })),
@@ -169,7 +169,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "a long queue at one endpoint",
     endpoints(endpoint("a", { waiting: 5, running: 8 }), endpoint("b")),
-    ...(["load", "warn", /wait at default\/a \(5 wait, 8 run\), and other endpoints have room/] as const),
+    ...(["load", "warn", /wait at default\/a \(5 wait, 8 run\), but other endpoints have room/] as const),
   ],
   ["a saturated pool", gauges({ saturation: 1 }), "load", "warn", /the pool is saturated \(100 %\)/],
   ["a pool near its limit", gauges({ saturation: 0.95 }), "load", "warn", /nearly saturated \(95 %\)/],
@@ -181,17 +181,17 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "a server that only the gateway reaches",
     { servers: new Map([["a:8000", server({ problem: "timed out" })]]) },
-    ...(["servers", "warn", /no answer to this machine from a:8000 \(timed out\)/] as const),
+    ...(["servers", "warn", /this machine gets no answer from a:8000 \(timed out\)/] as const),
   ],
   [
     "a server whose certificate is not in order",
     { servers: new Map([["a:8000", server({ problem: "TLS: self-signed certificate" })]]) },
-    ...(["servers", "warn", /no TLS with a:8000 \(TLS: self-signed certificate\)/] as const),
+    ...(["servers", "warn", /TLS fails with a:8000 \(TLS: self-signed certificate\)/] as const),
   ],
   [
     "servers that could not be asked",
     { servers: undefined, unasked: { because: "server.key: EACCES", todo: "run it as another user" } },
-    ...(["servers", "warn", /are not asked: server.key: EACCES/] as const),
+    ...(["servers", "warn", /were not checked: server.key: EACCES/] as const),
   ],
   [
     "two versions of one model",
@@ -215,16 +215,28 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
     ...(["clocks", "warn", /Redis redis:6379/] as const),
   ],
   ["a broken file", file({ problem: "unknown key" }), "config", "fail", /gateway.yaml cannot be used: unknown key/],
-  ["a refused file", gauges({ fileRefused: 1 }), "config", "fail", /refused its changed gateway file/],
+  ["a refused file", gauges({ fileRefused: 1 }), "config", "fail", /refused the changed gateway file/],
   ["a refused picker configuration", gauges({ configRefused: 1 }), "config", "fail", /picker configuration/],
-  ["refused limits", gauges({ limitsRefused: 1 }), "config", "fail", /refused its changed limits/],
+  ["refused limits", gauges({ limitsRefused: 1 }), "config", "fail", /refused the changed limits/],
   ["keys for a restart", gauges({ fileRestartKeys: 2 }), "config", "warn", /2 changed keys .* next start/],
-  ["a change nobody read", file({ changedAt: NOW - 60_000 }), "config", "warn", /changed 60 s ago, and .* no change/],
+  [
+    "a change nobody read",
+    file({ changedAt: NOW - 60_000 }),
+    "config",
+    "warn",
+    /changed 60 s ago, but .* not read the change/,
+  ],
   ["a gateway without file", running({ gauges: without("fileReloads") }), "config", "warn", /without --config/],
-  ["other endpoints", file({ endpoints: ["a:8000", "c:8000"] }), "config", "warn", /differ: c:8000 and b:8000/],
-  ["a certificate that ended", certificate(NOW - DAY), "certificates", "fail", /tls.crt ended 24 h ago/],
-  ["a certificate that ends tomorrow", certificate(NOW + DAY), "certificates", "fail", /tls.crt ends in 24 h/],
-  ["a certificate that ends next week", certificate(NOW + 7 * DAY), "certificates", "warn", /ends in 7 days/],
+  [
+    "other endpoints",
+    file({ endpoints: ["a:8000", "c:8000"] }),
+    "config",
+    "warn",
+    /differ in these endpoints: c:8000 and b:8000/,
+  ],
+  ["a certificate that ended", certificate(NOW - DAY), "certificates", "fail", /tls.crt expired 24 h ago/],
+  ["a certificate that ends tomorrow", certificate(NOW + DAY), "certificates", "fail", /tls.crt expires in 24 h/],
+  ["a certificate that ends next week", certificate(NOW + 7 * DAY), "certificates", "warn", /expires in 7 days/],
   ["an unreadable certificate", certificate(Number.NaN, "EACCES"), "certificates", "warn", /cannot be read: EACCES/],
   ["keys for all to change", keys(0o100666), "keys", "fail", /mode 666: others can add keys/],
   ["keys for the group to change", keys(0o100620), "keys", "fail", /mode 620/],
@@ -243,12 +255,12 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
   [
     "Redis that forgets counts",
     redis({ memory: { policy: "allkeys-lru", limit: 64 * 2 ** 20, used: 0 } }),
-    ...(["redis", "warn", /policy allkeys-lru: above 64 MiB it forgets counts/] as const),
+    ...(["redis", "warn", /policy allkeys-lru: above 64 MiB, Redis drops counts/] as const),
   ],
   [
     "Redis that may forget counts",
     redis({ memory: { policy: "volatile-ttl", limit: 0, used: 0 } }),
-    ...(["redis", "warn", /volatile-ttl: once maxmemory is set, it forgets/] as const),
+    ...(["redis", "warn", /volatile-ttl: once maxmemory is set, Redis drops counts/] as const),
   ],
   [
     "a full Redis",
@@ -263,7 +275,7 @@ const CASES: readonly (readonly [string, Partial<InstallationFacts>, string, Lev
     limits({ otherRedis: true }),
     "limits",
     "warn",
-    /names a Redis, but the gateway uses limits.redis/,
+    /names a Redis, but the gateway uses another Redis: limits.redis/,
   ],
 ];
 
@@ -323,7 +335,7 @@ describe("findingsOf", () => {
     const says = (change: Partial<InstallationFacts>, check: string) =>
       findingsOf({ ...HEALTHY, ...change }).find((finding) => finding.check === check)?.says;
     expect(says({}, "load")).toBe(
-      "the pool is at 10 %, 2 in flight, 2 running (at most 16 seen), 0 waiting, the fullest KV cache at 10 % (default/a), room for 28,800 tokens in the KV caches",
+      "the pool is at 10 %, 2 in flight, 2 running (highest seen: 16), 0 waiting, the fullest KV cache at 10 % (default/a), room for 28,800 tokens in the KV caches",
     );
     const unknown = endpoint("b", { kvUsage: null, capacity: null });
     expect(says({ ...endpoints(endpoint("a"), unknown) }, "load")).toMatch(/2 running, 0 waiting, .* \(default\/a\)$/);

@@ -28,7 +28,7 @@ const VALUE_WORDS = {
 /** State, cause and age of the state of each endpoint. */
 export function checkEndpoints({ endpoints, flowControl }: RunningFacts): Said[] {
   if (endpoints.length === 0) {
-    const fate = flowControl ? "requests wait in flow control for the first one" : "it answers 503";
+    const fate = flowControl ? "requests wait in flow control for the first endpoint" : "the gateway answers 503";
     return [fail(`the gateway has no endpoint: ${fate}`, "name the model servers in `endpoints` of gateway.yaml")];
   }
   const isDown = endpoints.every(({ state }) => state === "down");
@@ -38,11 +38,11 @@ export function checkEndpoints({ endpoints, flowControl }: RunningFacts): Said[]
     return endpoint.state === "down"
       ? fail(
           `${about}; ${isDown ? fateOfAllDown(flowControl) : "requests go to the endpoints that are not down"}`,
-          "start the server, or take it out of the configuration",
+          "start the server, or remove the server from the configuration",
         )
       : warn(
-          `${about}; it gets requests, but only those in flight from this gateway show its load`,
-          "make /metrics of the server answer: sluice check-server names the fault",
+          `${about}; the endpoint gets requests, but the gateway knows only the load of its own requests`,
+          "repair /metrics of the server: sluice check-server names the fault",
         );
   });
   const more = notUp.length - each.length;
@@ -79,22 +79,22 @@ export function checkModels({ endpoints }: RunningFacts): Said[] {
   const single = names.filter((model) => serving(model).length === 1);
   const said: Said[] = [];
   if (down.length > 0)
-    said.push(fail(`no server of ${few(down)} is up: requests for it get 503`, "start a server of the model"));
+    said.push(fail(`no server of ${few(down)} is up: requests for this model get 503`, "start a server of the model"));
   if (single.length > 0)
     said.push(
       warn(
-        `one server alone serves ${single.length > 1 ? "each of " : ""}${few(single)}: when it fails, no other server can answer`,
+        `only one server serves ${single.length > 1 ? "each of " : ""}${few(single)}: when it fails, no other server can answer`,
         "add a second server of the model",
       ),
     );
   if (names.length === 0)
     said.push(
       warn(
-        "no endpoint has listed its models",
-        "ask a server: curl http://HOST:PORT/v1/models; or state `models` in the entries of the endpoints",
+        "no endpoint lists its models",
+        "check a server with curl http://HOST:PORT/v1/models, or write `models` into the entries of the endpoints",
       ),
     );
-  return said.length > 0 ? said : [ok(`${counted(names.length, "model")}, each on two servers at least`)];
+  return said.length > 0 ? said : [ok(`${counted(names.length, "model")}, each on at least two servers`)];
 }
 
 /** Metrics that are old, or that a server does not have. */
@@ -106,7 +106,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
     said.push(
       warn(
         `the metrics of ${few(old.map(({ id, ageMs }) => `${id} (${ageMs === null ? "never read" : spanText(ageMs)})`))} are old: decisions assume the worst known load for these endpoints`,
-        "make /metrics of each server answer within a second",
+        "/metrics of each server must answer within 1 s",
       ),
     );
   for (const value of ["waiting", "running", "kvUsage", "blockSize"] as const) {
@@ -129,7 +129,7 @@ export function checkMetrics({ endpoints, plugins }: RunningFacts): Said[] {
 
 /** Servers as this machine sees them. The gateway may have another way to them, so silence is no failure here. */
 export function checkServers({ servers, unasked, file }: InstallationFacts): Said[] {
-  if (unasked !== undefined) return [warn(`servers are not asked: ${unasked.because}`, unasked.todo)];
+  if (unasked !== undefined) return [warn(`servers were not checked: ${unasked.because}`, unasked.todo)];
   if (servers === undefined || servers.size === 0) return [];
   const silent = [...servers].filter(([, { problem }]) => problem !== undefined);
   const insecure = silent.filter(([, { problem }]) => problem!.startsWith(TLS_PROBLEM));
@@ -139,14 +139,14 @@ export function checkServers({ servers, unasked, file }: InstallationFacts): Sai
   if (insecure.length > 0)
     said.push(
       warn(
-        `there is no TLS with ${each(insecure)}: the gateway cannot send requests there, if it has the same settings`,
+        `TLS fails with ${each(insecure)}: a gateway with the same settings cannot send requests there`,
         `correct servers.tls${file === undefined ? "" : ` in ${file.path}`}, or the certificate of the server: see docs/operate/tls.md`,
       ),
     );
   if (away.length > 0)
     said.push(
       warn(
-        `no answer to this machine from ${each(away)}`,
+        `this machine gets no answer from ${each(away)}`,
         "run sluice doctor on the machine of the gateway, or check the network between this machine and the servers",
       ),
     );
@@ -176,10 +176,10 @@ export function checkVersions({ running, servers }: InstallationFacts): Said[] {
       .map(([model, versions]) =>
         warn(
           `the servers of ${model} differ: ${[...versions].map(([version, ids]) => `${version} on ${few(ids)}`).join("; ")}`,
-          "install one version on all of them, because answers and speed may differ",
+          "install one version on all of these servers: answers and speed may differ",
         ),
       );
-  return byModel.size === 0 ? [] : [ok("the servers of each model have one version")];
+  return byModel.size === 0 ? [] : [ok("all servers of a model have the same version")];
 }
 
 /** Clocks of gateway, servers and Redis beside the one of this machine. */
@@ -193,7 +193,7 @@ export function checkClocks({ running, servers, file }: InstallationFacts): Said
   if (wrong.length > 0)
     return [
       warn(
-        `the clocks of ${few(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from the clock of this machine: keys and tokens expire too early or too late, and times in logs mislead`,
+        `the clocks of ${few(wrong.map(({ name, skew }) => `${name} (${skew!.ms > 0 ? "+" : "-"}${spanText(Math.abs(skew!.ms))})`))} differ from the clock of this machine: keys and tokens expire too early or too late, and times in logs are wrong`,
         "set the clocks by NTP",
       ),
     ];

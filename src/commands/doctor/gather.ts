@@ -70,11 +70,11 @@ function questionsFor({ endpoints }: RunningFacts, tls: ServerTls | string | und
   return tls === undefined
     ? {
         unasked: {
-          because: "the servers speak TLS, and gateway.yaml has the settings",
+          because: "the servers speak TLS, and the TLS settings are in gateway.yaml",
           todo: "name gateway.yaml with --config",
         },
       }
-    : { unasked: { because: tls, todo: "correct it, or run sluice doctor as the user of the gateway" } };
+    : { unasked: { because: tls, todo: "correct the problem, or run sluice doctor as the user of the gateway" } };
 }
 
 async function serversOf(

@@ -35,12 +35,13 @@ export function checkLimits({ file }: InstallationFacts): Said[] {
   if (limits.otherRedis)
     said.push(
       warn(
-        `${limits.path} names a Redis, but the gateway uses limits.redis of gateway.yaml, which is another one`,
-        "name Redis in one place",
+        `${limits.path} names a Redis, but the gateway uses another Redis: limits.redis of gateway.yaml`,
+        "name Redis in only one of these places",
       ),
     );
   if (said.length > 0) return said;
-  const where = file?.redis === undefined ? "this gateway counts alone" : `shared through Redis ${file.redis.server}`;
+  const where =
+    file?.redis === undefined ? "this gateway shares no counts" : `shared through Redis ${file.redis.server}`;
   return [ok(`${counted(limits.rules, "rule")} in ${limits.path}, ${where}`)];
 }
 
@@ -58,7 +59,7 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
   if (shared === 0)
     said.push(
       fail(
-        "the gateway does not reach Redis, and counts with the last known use of the other gateways",
+        "the gateway does not reach Redis, and uses the last known counts of the other gateways",
         "start Redis, or check the network between the gateway and Redis",
       ),
     );
@@ -68,15 +69,15 @@ export function checkRedis({ running, file }: InstallationFacts): Said[] {
       said.push(
         warn(
           `Redis ${redis.server} cannot be used from this machine: ${redis.problem}`,
-          "check that Redis runs and takes writes and scripts, and that the URL has the right user and password",
+          "check that Redis runs, allows writes and scripts, and that the URL has the right user and password",
         ),
       );
     else said.push(...serverFaults(redis));
     if (redis.problem === undefined && shared === undefined && typeof running !== "string")
       said.push(
         warn(
-          `the gateway shares no limits, and the file names Redis ${redis.server}`,
-          "restart the gateway: a change of the Redis takes effect at a start",
+          `the gateway shares no limits, but the file names Redis ${redis.server}`,
+          "restart the gateway: a change of the Redis takes effect only at a start",
         ),
       );
   }
@@ -91,7 +92,7 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
   if (latency > SLOW)
     said.push(
       warn(
-        `Redis ${server} answers in ${Math.round(latency)} ms: in this time, several gateways may together exceed a limit`,
+        `Redis ${server} answers in ${Math.round(latency)} ms: during this time, several gateways together may exceed a limit`,
         "run Redis nearer to the gateways, or on a machine with less load",
       ),
     );
@@ -100,14 +101,14 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
   if (policy !== KEEPS_ALL)
     said.push(
       warn(
-        `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB it` : "once maxmemory is set, it"} forgets counts, and their limits start again`,
+        `Redis ${server} has the eviction policy ${policy}: ${limit > 0 ? `above ${grouped(limit / MIB)} MiB, Redis` : "once maxmemory is set, Redis"} drops counts, and the limits start again from 0`,
         "set `maxmemory-policy noeviction` in the configuration of Redis, or run a separate Redis for limits",
       ),
     );
   else if (limit > 0 && used > limit * FULL)
     said.push(
       warn(
-        `Redis ${server} uses ${grouped(used / MIB)} of ${grouped(limit / MIB)} MiB: when full, Redis takes no counts`,
+        `Redis ${server} uses ${grouped(used / MIB)} of ${grouped(limit / MIB)} MiB: a full Redis stores no counts`,
         "raise maxmemory, or run a separate Redis for limits",
       ),
     );
@@ -115,7 +116,7 @@ function serverFaults({ server, latency = 0, memory }: RedisFacts): Said[] {
 }
 
 function redisText({ server, version, latency = 0, memory }: RedisFacts): string {
-  const name = version ?? "Redis (of a version that it does not show)";
-  const keeps = memory === undefined ? "it does not show its eviction policy" : "it evicts nothing";
+  const name = version ?? "Redis (unknown version)";
+  const keeps = memory === undefined ? "its eviction policy is unknown" : "it evicts nothing";
   return `${name} at ${server} answers in ${latency < 1 ? "less than 1" : Math.round(latency)} ms and runs the script of shared limits; ${keeps}`;
 }

@@ -50,7 +50,7 @@ function endpointLoad(there: readonly EndpointFacts[]): Said[] {
   if (full.length > 0)
     said.push(
       warn(
-        `the KV cache of ${few(full.map(({ id, kvUsage }) => `${id} (${percent(kvUsage!)})`))} is nearly full: requests wait or are computed again`,
+        `the KV cache of ${few(full.map(({ id, kvUsage }) => `${id} (${percent(kvUsage!)})`))} is nearly full: requests wait, or the server computes them again`,
         "add servers, or shorten prompts and answers",
       ),
     );
@@ -66,7 +66,7 @@ function endpointLoad(there: readonly EndpointFacts[]): Said[] {
   else if (long.length > 0)
     said.push(
       warn(
-        `requests wait at ${few(long.map(queueText))}, and other endpoints have room`,
+        `requests wait at ${few(long.map(queueText))}, but other endpoints have room`,
         "check that the other endpoints have the same models; then raise the weight of queue-scorer (sluice explain shows the scores)",
       ),
     );
@@ -92,7 +92,7 @@ function roomText(there: readonly EndpointFacts[], saturation: number | undefine
   return [
     ...(saturation === undefined || Number.isNaN(saturation) ? [] : [`the pool is at ${percent(saturation)}`]),
     `${grouped(sum(there, "inFlight"))} in flight`,
-    `${grouped(sum(there, "running"))} running${capacity === undefined ? "" : ` (at most ${grouped(capacity)} seen)`}`,
+    `${grouped(sum(there, "running"))} running${capacity === undefined ? "" : ` (highest seen: ${grouped(capacity)})`}`,
     `${grouped(sum(there, "waiting"))} waiting`,
     `the fullest KV cache at ${percent(fullest.kvUsage ?? 0)} (${fullest.id})`,
     ...(Number.isNaN(room) ? [] : [`room for ${grouped(Math.floor(room))} tokens in the KV caches`]),

@@ -32,11 +32,11 @@ export function checkAdmin({ running, admin }: InstallationFacts): Said[] {
 export function checkVersion({ running, cli }: InstallationFacts): Said[] {
   if (typeof running === "string") return [];
   const { version } = running;
-  if (version === cli) return [ok(`the gateway and this command are ${cli}`)];
+  if (version === cli) return [ok(`the gateway and this command have the version ${cli}`)];
   return [
     warn(
-      `the gateway is ${version ?? "of an unknown version"}, this command is ${cli}`,
-      "restart the gateway, or use the command of the gateway's version",
+      `the gateway has ${version ?? "an unknown version"}, this command has ${cli}`,
+      "restart the gateway, or use the command from the gateway's version",
     ),
   ];
 }
@@ -46,8 +46,8 @@ export function checkReady({ ready, because }: RunningFacts): Said[] {
   if (ready) return [ok("the gateway is ready")];
   return [
     fail(
-      `the gateway is not ready: ${because ?? "it gives no reason"}`,
-      "read the log of the gateway: an error line has the cause",
+      `the gateway is not ready: ${because ?? "no reason given"}`,
+      "read the log of the gateway: an error line shows the cause",
     ),
   ];
 }
@@ -60,7 +60,7 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
     said.push(
       fail(
         `${grouped(openFiles)} of ${grouped(maxFiles)} file descriptors are open: new connections fail soon`,
-        "raise the limit (ulimit -n, LimitNOFILE), or find the clients that keep connections",
+        "raise the limit (ulimit -n, LimitNOFILE), or find the clients that keep connections open",
       ),
     );
   if (bodiesPaused > 0)
@@ -80,7 +80,7 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
   if (eventLoopLag !== undefined && eventLoopLag > SLOW_LOOP)
     said.push(
       warn(
-        `the event loop was blocked for ${spanText(eventLoopLag * 1000)}, and every request waited`,
+        `the event loop was blocked for ${spanText(eventLoopLag * 1000)}, and all requests waited`,
         "if doctor repeats this later, run the gateway on a free core, or run a second gateway",
       ),
     );
@@ -92,7 +92,7 @@ export function checkHeadroom({ gauges }: RunningFacts): Said[] {
     ...(bodyBytes === undefined || bodyLimit === undefined
       ? []
       : [`${grouped(bodyBytes / MIB)} of ${grouped(bodyLimit / MIB)} MiB for bodies`]),
-    ...(eventLoopLag === undefined ? [] : [`event loop at most ${spanText(eventLoopLag * 1000)} late`]),
+    ...(eventLoopLag === undefined ? [] : [`event loop delay at most ${spanText(eventLoopLag * 1000)}`]),
     ...(memory === undefined ? [] : [`${grouped(memory / MIB)} MiB of memory`]),
   ];
   return parts.length === 0 ? [] : [ok(parts.join(", "))];
@@ -110,26 +110,29 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
   const { gauges, endpoints } = running;
   if (gauges.fileRefused === 1)
     said.push(
-      fail("the gateway refused its changed gateway file: the old one is in force", "run sluice validate on the file"),
+      fail(
+        "the gateway refused the changed gateway file, and still uses the old file",
+        "run sluice validate on the file",
+      ),
     );
   if (gauges.configRefused === 1)
     said.push(
       fail(
-        "the gateway refused a changed picker configuration: the old one is in force",
+        "the gateway refused a changed picker configuration, and still uses the old one",
         "run sluice validate on the file of the picker configuration",
       ),
     );
   if (gauges.limitsRefused === 1)
     said.push(
       fail(
-        "the gateway refused its changed limits: the old ones are in force",
+        "the gateway refused the changed limits, and still uses the old limits",
         "read the error line in the log of the gateway, and correct the limits",
       ),
     );
   if ((gauges.fileRestartKeys ?? 0) > 0)
     said.push(
       warn(
-        `${counted(gauges.fileRestartKeys!, "changed key")} of the gateway file take effect only at the next start`,
+        `${counted(gauges.fileRestartKeys!, "changed key")} of the gateway file will take effect only at the next start`,
         "restart the gateway; the log of the gateway names the keys",
       ),
     );
@@ -145,14 +148,14 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
   if (file !== undefined && !follows)
     said.push(
       warn(
-        `the gateway runs without --config: ${file.path} has no effect on it`,
+        `the gateway runs without --config, so ${file.path} has no effect`,
         `restart the gateway with --config ${file.path}`,
       ),
     );
   else if (isUnread && file!.problem === undefined)
     said.push(
       warn(
-        `${file!.path} changed ${spanText(now - changed)} ago, and the gateway has read no change`,
+        `${file!.path} changed ${spanText(now - changed)} ago, but the gateway has not read the change`,
         "check that the gateway was started with this file, or restart the gateway",
       ),
     );
@@ -166,7 +169,7 @@ export function checkConfig({ running, file, now }: InstallationFacts): Said[] {
   if (drift.length > 0 && gauges.fileRefused !== 1)
     said.push(
       warn(
-        `only one of ${file!.path} and the running gateway has these endpoints, so they differ: ${few(drift)}`,
+        `${file!.path} and the running gateway differ in these endpoints: ${few(drift)}`,
         "check that the gateway was started with this file",
       ),
     );
@@ -198,7 +201,7 @@ export function checkCertificates({ file, now }: InstallationFacts): Said[] {
   });
   return said.length > 0
     ? said
-    : [ok(`${counted(file.certificates.length, "certificate")} valid for 14 days at least`)];
+    : [ok(`${counted(file.certificates.length, "certificate")} valid for at least 14 days`)];
 }
 
 /** The keys file: who can change it, and which keys end soon. */
@@ -207,10 +210,7 @@ export function checkKeys({ file, now }: InstallationFacts): Said[] {
   if (keys === undefined) return [];
   if (keys.problem !== undefined)
     return [
-      fail(
-        `${keys.path} cannot be used: ${keys.problem}`,
-        "correct the file; without a good one, the next start of the gateway fails",
-      ),
+      fail(`${keys.path} cannot be used: ${keys.problem}`, "correct the file, or the next start of the gateway fails"),
     ];
   const said: Said[] = [];
   const mode = keys.mode ?? 0;
@@ -229,17 +229,17 @@ export function checkKeys({ file, now }: InstallationFacts): Said[] {
     said.push(
       warn(
         `keys that have expired, or expire within 14 days: ${few(ending)}`,
-        "set a later `expires` in the keys file, or make new keys with sluice keys add; a rotated key keeps its expiry time",
+        "set a later `expires` in the keys file, or add new keys with sluice keys add; a rotated key keeps its expiry time",
       ),
     );
   if (keys.keys.length === 0)
     said.push(warn(`${keys.path} has no key that the gateway accepts`, "add a key with sluice keys add"));
-  return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none ends within 14 days`)];
+  return said.length > 0 ? said : [ok(`${counted(keys.keys.length, "key")}, none expires within 14 days`)];
 }
 
 function endOf(what: string, ends: number | undefined, now: number, todo: string): Said[] {
   if (ends === undefined || ends - now > SOON) return [];
-  if (ends <= now) return [fail(`${what} ended ${spanText(now - ends)} ago: the other side refuses it`, todo)];
-  const says = `${what} ends in ${spanText(ends - now)}`;
+  if (ends <= now) return [fail(`${what} expired ${spanText(now - ends)} ago: the other side refuses it`, todo)];
+  const says = `${what} expires in ${spanText(ends - now)}`;
   return [ends - now < NEXT ? fail(says, todo) : warn(says, todo)];
 }

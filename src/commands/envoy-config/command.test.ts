@@ -140,7 +140,7 @@ spec:
     expect(await refusal("--resources", several)).toMatch(/^POOL_AMBIGUOUS: .*default\/one, default\/two/);
     expect((await run("--resources", several, "--pool-name", "two")).out).toContain("InferencePool default/two");
     expect(await refusal("--resources", several, "--pool-name", "three")).toMatch(
-      /^ENVOY_RESOURCES: no InferencePool .* fits --pool-name and --pool-namespace; there are default\/one, default\/two$/,
+      /^ENVOY_RESOURCES: no InferencePool .* matches --pool-name and --pool-namespace; the pools are default\/one, default\/two$/,
     );
   });
 
@@ -157,10 +157,10 @@ spec:
       ["--resources", FOLDER],
       /^RESOURCES_FILE: invalid manifest[\s\S]*override-host\.yaml:\d+:\d+: apiVersion: is missing/,
     ],
-    [["--variant", "tsl"], /^FLAG_VALUE: --variant is "tsl"; it takes standalone, .*; did you mean `tls`\?$/],
-    [["--envoy-version", "1.33"], /^FLAG_VALUE: --envoy-version is "1.33"; it takes 1.36, /],
+    [["--variant", "tsl"], /^FLAG_VALUE: --variant is "tsl"; give standalone, .*; did you mean `tls`\?$/],
+    [["--envoy-version", "1.33"], /^FLAG_VALUE: --envoy-version is "1.33"; give 1.36, /],
     [["--failure-mode", "failopen"], /^FLAG_VALUE: .*did you mean `FailOpen`\?$/],
-    [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*it takes full-duplex, buffered/],
+    [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*give full-duplex, buffered/],
     [["--listen", "here:80"], /^FLAG_VALUE: --listen "here:80" is a host name/],
     [["--listen", "eighty"], /^FLAG_VALUE: /],
     [["--picker", "llm epp:9002"], /^FLAG_VALUE: --picker "llm epp:9002" is not an address; write host:port/],

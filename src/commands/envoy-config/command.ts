@@ -28,26 +28,30 @@ interface EnvoyConfigFlags {
 export function envoyConfigCommand(output = STANDARD): Command {
   return command("envoy-config", "print an Envoy configuration made from an InferencePool")
     .option("--resources <folder>", "required: manifests with the InferencePool, as YAML or JSON")
-    .option("--pool-name <name>", "the InferencePool; required if there are several")
+    .option("--pool-name <name>", "the InferencePool; required if several exist")
     .option("--pool-namespace <namespace>", "the same")
-    .option("--variant <variant>", "standalone, override-host, subset-hint or tls", "standalone")
-    .option("--envoy-version <version>", "1.36 to 1.40; the output has only fields of this release", "1.40")
+    .option("--variant <variant>", "kind: standalone, override-host, subset-hint or tls", "standalone")
+    .option("--envoy-version <version>", "release, 1.36 to 1.40; the output has only fields of this release", "1.40")
     .option("--listen <address>", "address for clients", "127.0.0.1:8081")
     .option("--admin <address>", "address of Envoy's admin pages", "127.0.0.1:19000")
     .option(
       "--picker <address>",
-      "address of the picker, instead of the Service that the pool names; repeatable: Envoy balances over all",
+      "address of the picker, instead of the Service that the pool names; repeatable: Envoy balances over all addresses",
       collect,
       [],
     )
     .option("--tls", "connect to the picker with TLS in every variant", false)
     .option("--pin <digest>", "with TLS: base64 SHA-256 of the picker's public key; repeatable", collect, [])
-    .option("--ca <file>", "with TLS: the authority that signed the picker's certificate")
+    .option("--ca <file>", "with TLS: file of the CA that signed the picker's certificate")
     .option("--failure-mode <mode>", "FailOpen or FailClose, instead of the pool's")
-    .option("--request-body-mode <mode>", "full-duplex or buffered; default: buffered where fail-open needs it")
+    .option("--request-body-mode <mode>", "full-duplex or buffered; default: buffered if fail-open needs it")
     .option("--endpoints <file>", "for override-host: the model servers")
     .option("--subset <list>", "for subset-hint: the endpoints among which the picker chooses, comma-separated", "")
-    .option("--subset-header <name>", "for subset-hint: request header with such a list; empty = none", "x-pool-subset")
+    .option(
+      "--subset-header <name>",
+      "for subset-hint: request header with a list of endpoints; empty = no header",
+      "x-pool-subset",
+    )
     .action(async (flags: EnvoyConfigFlags, self: Command) => {
       if (flags.resources === undefined)
         throw new SluiceError("FLAG_MISSING", "give --resources FOLDER, the manifests with the InferencePool");

@@ -88,7 +88,7 @@ function poolOf(objects: readonly ResourceObject[], request: EnvoyConfigRequest)
     "ENVOY_RESOURCES",
     there.length === 0
       ? `there is no InferencePool in the manifests of ${request.resources} (${GROUP.stable}/v1 or ${GROUP.experimental}/v1alpha2)`
-      : `no InferencePool in ${request.resources} fits --pool-name and --pool-namespace; there are ${[...new Set(there)].slice(0, 20).join(", ")}`,
+      : `no InferencePool in ${request.resources} matches --pool-name and --pool-namespace; the pools are ${[...new Set(there)].slice(0, 20).join(", ")}`,
   );
 }
 
@@ -102,16 +102,13 @@ async function serversIn(file: string): Promise<readonly SocketAddress[]> {
 function oneOf<T extends string>(choices: readonly T[], text: string, flag: string): T {
   const found = choices.find((choice) => choice === text);
   if (found !== undefined) return found;
-  throw new SluiceError(
-    "FLAG_VALUE",
-    `${flag} is "${text}"; it takes ${choices.join(", ")}${didYouMean(text, choices)}`,
-  );
+  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give ${choices.join(", ")}${didYouMean(text, choices)}`);
 }
 
 function listenAddress(text: string, flag: string): SocketAddress {
   const address = parseListenAddress(text, flag);
   if (isIP(address.host) === 0)
-    throw new SluiceError("FLAG_VALUE", `${flag} "${text}" is a host name; Envoy listens on an IP address`);
+    throw new SluiceError("FLAG_VALUE", `${flag} "${text}" is a host name; give the IP address for Envoy`);
   return address;
 }
 

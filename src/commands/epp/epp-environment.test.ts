@@ -115,7 +115,7 @@ describe("the saturation detector's environment (E-120, epp-protocol 13.4)", () 
     const { parameters, warnings } = detectorOf(env, text);
     expect(parameters).toEqual({ ...DEFAULTS, queueDepthThreshold: 7, kvCacheUtilThreshold: 0.5 });
     expect(warnings[0]).toBe(
-      "environment variable SD_QUEUE_DEPTH_THRESHOLD has no effect: the configuration says queueDepthThreshold",
+      "environment variable SD_QUEUE_DEPTH_THRESHOLD has no effect: the configuration sets queueDepthThreshold",
     );
   });
 

@@ -28,19 +28,19 @@ const SWITCHES = [
 
 /** Every environment variable with an effect, for the reference pages: name, release, default, meaning (epp-protocol 13.4). */
 const VARIABLES: readonly (readonly [name: string, since: string, fallback: string, meaning: string])[] = [
-  ["NAMESPACE", "v1.5", "", "`--pool-namespace`, when that is not given."],
+  ["NAMESPACE", "v1.5", "", "Value of `--pool-namespace`, if the flag is not given."],
   [
     "USE_STREAMING",
     "v0.3",
     "true",
-    "`false` = `--ext-proc-mode=buffered`, when that is not given. In v0.3 it was the default.",
+    "`false` = `--ext-proc-mode=buffered`, if that flag is not given. In v0.3, the default was `false`.",
   ],
-  ["SLUICE_PEERS", "ours", "", "`--peers`, when that is not given."],
+  ["SLUICE_PEERS", "ours", "", "Value of `--peers`, if the flag is not given."],
   [
     "SLUICE_PEERS_SECRET",
     "ours",
     "",
-    "At least 16 characters, equal in all replicas: the salt of the block hashes that replicas share. A value that is too short is an error.",
+    "Salt of the block hashes that replicas share: at least 16 characters, the same in all replicas. A shorter value is an error.",
   ],
   ["KV_CACHE_THRESHOLD", "v0.3", "0.8", "Parameter of `decision-tree-filter`."],
   ["QUEUE_THRESHOLD_CRITICAL", "v0.3", "5", "Parameter of `decision-tree-filter`."],
@@ -50,26 +50,31 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
     "SD_QUEUE_DEPTH_THRESHOLD",
     "v1.0",
     "5",
-    "Parameter of `utilization-detector`, where the configuration leaves it at its default.",
+    "Parameter of `utilization-detector`, if the configuration does not change its default.",
   ],
   ["SD_KV_CACHE_UTIL_THRESHOLD", "v1.0", "0.8", "The same."],
   ["SD_METRICS_STALENESS_THRESHOLD", "v1.0", "200ms", "The same."],
-  ["ENABLE_EXPERIMENTAL_DATALAYER_V2", "v1.0", "false", "No effect: the function is always on. A warning when true."],
-  ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect. A warning when true."],
+  [
+    "ENABLE_EXPERIMENTAL_DATALAYER_V2",
+    "v1.0",
+    "false",
+    "No effect: the function is always on. `true` causes a warning.",
+  ],
+  ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect. `true` causes a warning."],
   [
     "OTEL_TRACES_EXPORTER",
     "v1.5",
     "",
-    "`otlp`, `console`, `none`; see [tracing](../operate/tracing.md) for this and the next.",
+    "Exporter: `otlp`, `console` or `none`; see [tracing](../operate/tracing.md) for all `OTEL_` variables.",
   ],
   [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "v1.5",
     "",
-    "Where traces go. Without this variable and OTEL_TRACES_EXPORTER, Sluice sends no traces.",
+    "Address for traces. Without this variable and OTEL_TRACES_EXPORTER, Sluice sends no traces.",
   ],
-  ["OTEL_TRACES_SAMPLER_ARG", "v1.5", "0.1", "Share of the traces that begin here."],
-  ["OTEL_SERVICE_NAME", "v1.5", "llm-d-epp", "Name in traces."],
+  ["OTEL_TRACES_SAMPLER_ARG", "v1.5", "0.1", "Sampled share of the traces that begin in Sluice."],
+  ["OTEL_SERVICE_NAME", "v1.5", "llm-d-epp", "Service name in traces."],
 ];
 
 /**
@@ -138,7 +143,7 @@ export function withSaturationEnvironment(
       continue;
     }
     if (given[parameter] !== defaults[parameter]) {
-      warn(`has no effect: the configuration says ${parameter}`);
+      warn(`has no effect: the configuration sets ${parameter}`);
       continue;
     }
     const parsed = schema.safeParse({ [parameter]: kind === "number" ? Number(text) : text });

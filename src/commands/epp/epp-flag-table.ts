@@ -24,7 +24,7 @@ export const EPP_FLAGS = [
     aliases: ["grpcPort"],
     default: "9002",
     since: "v0.3",
-    help: "Port of ext_proc; 0 = any.",
+    help: "Port of ext_proc; 0 = any free port.",
   },
   {
     ...PORT,
@@ -32,7 +32,7 @@ export const EPP_FLAGS = [
     aliases: ["grpcHealthPort"],
     default: "9003",
     since: "v0.3",
-    help: "Port of the gRPC health service, always without TLS; 0 = any.",
+    help: "Port of the gRPC health service, always without TLS; 0 = any free port.",
   },
   {
     ...PORT,
@@ -40,14 +40,14 @@ export const EPP_FLAGS = [
     aliases: ["metricsPort"],
     default: "9090",
     since: "v0.3",
-    help: "Port of /metrics, /debug and the page; 0 = any.",
+    help: "Port of /metrics, /debug and the page; 0 = any free port.",
   },
   {
     ...PORT,
     name: "scaler-port",
     default: "0",
     since: "ours",
-    help: "Port of the external scaler, which reports the requests that wait in flow control to KEDA; 0 = none.",
+    help: "Port of the external scaler, which tells KEDA how many requests wait in flow control; 0 = no scaler.",
   },
   {
     name: "bind-address",
@@ -63,7 +63,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "File with the endpoints (YAML or JSON), followed while running: the same as the plugin file-discovery with watchFile.",
+    help: "File with the endpoints (YAML or JSON), watched for changes; same as the plugin file-discovery with watchFile.",
   },
   {
     name: "objective",
@@ -79,7 +79,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Folder with InferencePool, InferenceModel, InferenceObjective and InferenceModelRewrite manifests, followed while running. Sluice is not ready while the folder has no pool.",
+    help: "Folder with InferencePool, InferenceModel, InferenceObjective and InferenceModelRewrite manifests, watched for changes. Sluice is not ready while the folder has no pool.",
   },
   {
     name: "model-matching",
@@ -95,14 +95,14 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.standardShedAt,
     since: "ours",
-    help: "Saturation from which requests for InferenceModels of Standard criticality get 429, without flow control. Requests for Sheddable ones get 429 from saturation 1.",
+    help: "Without flow control: saturation from which requests for InferenceModels of Standard criticality get 429. Requests for Sheddable InferenceModels get 429 from saturation 1.",
   },
   {
     name: "legacy-criticality",
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did.",
+    help: "Refuse requests of Standard criticality from saturation 1, like Sheddable requests, as in v0.3.",
   },
   {
     name: "pool-name",
@@ -110,7 +110,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Name of the InferencePool in Kubernetes, or of one among several in --resources. It is also a label of the metrics, where the default is `epp`.",
+    help: "Name of the InferencePool in Kubernetes, or of one of several pools in --resources. The name is also a label of the metrics; default of the label: `epp`.",
   },
   {
     name: "pool-namespace",
@@ -126,7 +126,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "inference.networking.k8s.io",
     since: "v1.0",
-    help: "API group of the InferencePool. Without the flag a pool of inference.networking.x-k8s.io also counts.",
+    help: "API group of the InferencePool. Without the flag, Sluice also accepts a pool of inference.networking.x-k8s.io.",
   },
   {
     name: "endpoint-selector",
@@ -150,7 +150,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "v1.0",
-    help: "File with an EndpointPickerConfig (YAML or JSON). Without a file, the built-in profile is in force.",
+    help: "File with an EndpointPickerConfig (YAML or JSON). Without a file, Sluice uses the built-in profile.",
   },
   {
     name: "config-text",
@@ -174,7 +174,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "Serve gRPC health on the ext_proc port, too. Without the flag, Sluice serves it, except with --parity v1.5.",
+    help: "Serve gRPC health on the ext_proc port, too. Without the flag, Sluice does so, except with --parity v1.5.",
   },
   {
     name: "metrics-endpoint-auth",
@@ -190,7 +190,7 @@ export const EPP_FLAGS = [
     min: 1,
     default: "50ms",
     since: "v0.3",
-    help: "Time between scrapes of a busy endpoint, at least 50ms. If given, it applies to idle endpoints, too.",
+    help: "Time between scrapes of a busy endpoint, at least 50ms. If given, this time applies to idle endpoints, too.",
   },
   {
     name: "refresh-prometheus-metrics-interval",
@@ -223,7 +223,7 @@ export const EPP_FLAGS = [
     max: 2 ** 32 - 1,
     default: "64Mi",
     since: "HEAD",
-    help: "Largest gRPC message received, inflated, as 64Mi, 10MiB or 25MB; 0 = the default.",
+    help: "Largest received gRPC message after decompression, such as 64Mi, 10MiB or 25MB; 0 = the default.",
   },
   {
     name: "grpc-max-send-msg-size",
@@ -241,7 +241,7 @@ export const EPP_FLAGS = [
     max: 2 ** 20,
     default: "2048",
     since: "ours",
-    help: "ext_proc streams on one connection, at least 1024: Envoy opens 1024 before it uses another connection, and fails requests at a lower limit.",
+    help: "The most ext_proc streams on one connection, at least 1024: Envoy opens 1024 streams before it uses another connection, and fails requests at a lower limit.",
   },
   {
     name: "grpc-max-total-streams",
@@ -250,7 +250,7 @@ export const EPP_FLAGS = [
     max: 2 ** 24,
     default: "65536",
     since: "ours",
-    help: "ext_proc streams on all connections together. An address with more than 1/4 of them leaves 1/8 to others; a connection with more than 1/16 leaves 1/16. Further streams get REFUSED_STREAM.",
+    help: "The most ext_proc streams on all connections together. An address with more than 1/4 of these streams leaves 1/8 to others; a connection with more than 1/16 leaves 1/16. Further streams get REFUSED_STREAM.",
   },
   {
     name: "grpc-max-connections",
@@ -259,7 +259,7 @@ export const EPP_FLAGS = [
     max: 2 ** 20,
     default: "4096",
     since: "ours",
-    help: "Connections of the ext_proc port, at most half of them from one address. Above the limit, the picker closes connections without a finished handshake first, then idle ones.",
+    help: "The most connections of the ext_proc port, and at most half of them from one address. Above the limit, the picker first closes connections without a finished handshake, then idle connections.",
   },
   {
     name: "emit-endpoint-scores",
@@ -296,7 +296,7 @@ export const EPP_FLAGS = [
     min: 0,
     default: "30s",
     since: "HEAD",
-    help: "How long the picker still takes requests after SIGTERM.",
+    help: "How long the picker still accepts requests after SIGTERM.",
   },
   {
     name: "debug-open",
@@ -311,7 +311,7 @@ export const EPP_FLAGS = [
     takes: "url",
     default: "",
     since: "ours",
-    help: "A Prometheus, from which the page reads spans above 15 minutes; empty = none.",
+    help: "Prometheus from which the page reads time spans above 15 minutes; empty = none.",
   },
   ...EXPLAIN_FLAGS,
 
@@ -335,7 +335,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "ours",
-    help: "Write into the status of each InferenceModel whether it is in force; needs patch on inferencemodels/status.",
+    help: "Write into the status of each InferenceModel whether Sluice uses the model; needs the verb patch on inferencemodels/status.",
   },
   {
     name: "allow-experimental-plugins",
@@ -349,7 +349,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.5",
-    help: "Trace requests with OpenTelemetry, if its environment variables name a collector.",
+    help: "Trace requests with OpenTelemetry, if the OTEL_ variables name a collector.",
   },
   {
     name: "inference-model-metrics",

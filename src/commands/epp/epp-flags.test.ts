@@ -259,7 +259,7 @@ describe("parseEppFlags", () => {
 
   it("takes where the metrics pages are, and warns that the configuration says so today", () => {
     const deprecated = (flag: string, parameter: string): string =>
-      `--model-server-metrics-${flag} is deprecated: it is the parameter ${parameter} of metrics-data-source in the configuration; this flag wins over it`;
+      `--model-server-metrics-${flag} is deprecated: use the parameter ${parameter} of metrics-data-source in the configuration; this flag overrides it`;
     expect(
       parse(
         "--model-server-metrics-scheme=https",
@@ -392,7 +392,7 @@ describe("parseEppFlags", () => {
   it.each([
     [
       ["--endpoint-selector", "app=x", "--endpoint-target-ports", "8000,8001,8000"],
-      "POD_NAME: --endpoint-selector takes the name of the Deployment out of the environment variable POD_NAME, which is not set; set it from metadata.name of the pod",
+      "POD_NAME: --endpoint-selector takes the name of the Deployment from the environment variable POD_NAME, which is not set; set it from metadata.name of the pod",
     ],
     [
       [],
@@ -433,7 +433,7 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--scaler-port=9003"],
-      "FLAG_CONFLICT: --grpc-health-port and --scaler-port are both 9003; give each a port of its own",
+      "FLAG_CONFLICT: --grpc-health-port and --scaler-port are both 9003; give each its own port",
     ],
     [
       ["--endpoints=e", "--scaler-port=65536"],
@@ -441,11 +441,11 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--scaler-cert-dir=/s"],
-      "FLAG_CONFLICT: --scaler-cert-dir requires --scaler-port: without it there is no scaler",
+      "FLAG_CONFLICT: --scaler-cert-dir requires --scaler-port: without this port there is no scaler",
     ],
     [
       ["--endpoints=e", "--metrics-port=9002"],
-      "FLAG_CONFLICT: --grpc-port and --metrics-port are both 9002; give each a port of its own",
+      "FLAG_CONFLICT: --grpc-port and --metrics-port are both 9002; give each its own port",
     ],
     [
       ["--endpoint-target-ports=80,0"],

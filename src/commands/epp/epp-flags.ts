@@ -181,7 +181,10 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
       "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone admits every client",
     );
   if (values["scaler-cert-dir"] && values["scaler-port"] === 0)
-    throw new SluiceError("FLAG_CONFLICT", "--scaler-cert-dir requires --scaler-port: without it there is no scaler");
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--scaler-cert-dir requires --scaler-port: without this port there is no scaler",
+    );
   if (values["pool-name"] && values["endpoint-selector"])
     throw new SluiceError(
       "FLAG_CONFLICT",
@@ -200,7 +203,7 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
     if (other !== undefined && values[flag] !== 0)
       throw new SluiceError(
         "FLAG_CONFLICT",
-        `--${other} and --${flag} are both ${values[flag]}; give each a port of its own`,
+        `--${other} and --${flag} are both ${values[flag]}; give each its own port`,
       );
     taken.set(values[flag], flag);
   }

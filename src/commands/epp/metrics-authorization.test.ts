@@ -78,7 +78,7 @@ describe("who may read the metrics port (E-127, R-60)", () => {
     expect(await ask("/debug/endpoints", "Bearer good")).toEqual({
       status: 403,
       message:
-        "Authorization denied for user system:serviceaccount:monitoring:prometheus: bind it to a ClusterRole with the rule " +
+        "Authorization denied for user system:serviceaccount:monitoring:prometheus: bind the user to a ClusterRole with the rule " +
         '{nonResourceURLs: ["/debug/endpoints"], verbs: [get]}',
     });
     expect(await ask("/metrics", "Bearer good", "POST")).toMatchObject({

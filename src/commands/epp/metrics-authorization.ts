@@ -48,6 +48,6 @@ async function review(
     return failed(message, "subjectaccessreviews.authorization.k8s.io", error);
   }
   const rule = `nonResourceURLs: [${JSON.stringify(path.slice(0, 200))}], verbs: [${verb}]`;
-  const message = `Authorization denied for user ${user.username}: bind it to a ClusterRole with the rule {${rule}}`;
+  const message = `Authorization denied for user ${user.username}: bind the user to a ClusterRole with the rule {${rule}}`;
   return { status: 403, message };
 }

@@ -15,7 +15,7 @@ function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & 
 
 /** The deprecation text of a flag that locates metrics pages. */
 function sourceParameter(name: string): string {
-  return `it is the parameter ${name} of metrics-data-source in the configuration; this flag wins over it`;
+  return `use the parameter ${name} of metrics-data-source in the configuration; this flag overrides it`;
 }
 
 /** Flags for the place and the metric names of the metrics pages (epp-protocol 13.2, 13.3; scheduling 1.4, 1.8). */
@@ -48,7 +48,7 @@ export const MODEL_SERVER_FLAGS = [
     default: "0",
     since: "v1.0",
     deprecated: sourceParameter("port"),
-    help: "Port of the metrics pages; 0 = the endpoint's own.",
+    help: "Port of the metrics pages; 0 = the port of the endpoint.",
   },
   {
     name: "model-server-metrics-https-insecure-skip-verify",

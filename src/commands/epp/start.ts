@@ -199,7 +199,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       async drain() {
         // The picker still serves new streams: Envoy needs time to learn that it must send them elsewhere (epp-protocol 15.4).
         state.draining = true;
-        core.watch.events.add("drain-began", "", "the process has got its signal to end");
+        core.watch.events.add("drain-began", "", "the process received its signal to end");
         processor.drain();
         scaler?.drain();
         // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.

@@ -62,7 +62,7 @@ describe("the flags of TLS (E-120)", () => {
   });
 
   it.each([
-    [["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"], "FLAG_VALUE", /"TLS_RSA_WITH_RC4_128_SHA" is not offered here/],
+    [["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"], "FLAG_VALUE", /"TLS_RSA_WITH_RC4_128_SHA" is not available/],
     [
       ["--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"],
       "FLAG_VALUE",
@@ -72,7 +72,7 @@ describe("the flags of TLS (E-120)", () => {
     [
       ["--tls-min-version=TLS13"],
       "FLAG_VALUE",
-      /it takes one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13/,
+      /the flag takes one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13/,
     ],
     [["--metrics-client-ca-file=/ca"], "FLAG_CONFLICT", /requires --metrics-cert-dir/],
     [

@@ -35,7 +35,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Certificates (PEM) of the authorities that sign client certificates for the ext_proc port, followed while running. The picker refuses other clients. Needs TLS on the port.",
+    help: "PEM file of the CAs that sign client certificates for the ext_proc port, watched for changes. The picker refuses other clients. Needs TLS on the port.",
   },
   {
     name: "tls-min-version",
@@ -59,7 +59,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "ours",
-    help: "Directory with tls.crt and tls.key for the port of the external scaler, followed while running; without the flag, the port is clear text.",
+    help: "Directory with tls.crt and tls.key for the port of the external scaler, watched for changes; without the flag, the port has no TLS.",
   },
   {
     name: "metrics-cert-dir",
@@ -67,7 +67,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "HEAD",
-    help: "Directory with tls.crt and tls.key for the metrics port, followed while running.",
+    help: "Directory with tls.crt and tls.key for the metrics port, watched for changes.",
   },
   {
     name: "metrics-client-ca-file",
@@ -75,7 +75,7 @@ export const TLS_FLAGS = [
     type: "string",
     default: "",
     since: "HEAD",
-    help: "Certificates (PEM) of the authorities that sign client certificates for the metrics port; the picker refuses other clients.",
+    help: "PEM file of the CAs that sign client certificates for the metrics port; the picker refuses other clients.",
   },
 ] as const satisfies readonly FlagRow[];
 
@@ -165,7 +165,7 @@ function ciphersOf(names: readonly string[]): string | undefined {
     const suite = SUITES.get(name);
     if (suite !== undefined) return [suite];
     const problem = SUITES.has(name)
-      ? "is not offered here, since Node.js has neither RC4 nor 3DES"
+      ? "is not available, because Node.js has neither RC4 nor 3DES"
       : "is not a cipher suite of Go";
     throw new SluiceError(
       "FLAG_VALUE",

@@ -75,10 +75,10 @@ describe("the flags of the wire", () => {
   it.each([
     [
       "--ext-proc-mode=bufered",
-      '--ext-proc-mode="bufered" is not valid: it takes one of full-duplex, buffered, streamed, none; did you mean `buffered`?',
+      '--ext-proc-mode="bufered" is not valid: the flag takes one of full-duplex, buffered, streamed, none; did you mean `buffered`?',
     ],
-    ["--parity=v2", '--parity="v2" is not valid: it takes one of v1.5'],
-    ["--append-action=3", '--append-action="3" is not valid: it takes one of unset, literal'],
+    ["--parity=v2", '--parity="v2" is not valid: the flag takes one of v1.5'],
+    ["--append-action=3", '--append-action="3" is not valid: the flag takes one of unset, literal'],
     ["--destination-endpoint-hint-key=", '--destination-endpoint-hint-key="" is not the name of a header'],
     ["--destination-endpoint-hint-key=:path", '--destination-endpoint-hint-key=":path" is not the name of a header'],
     ["--destination-endpoint-hint-key=a b", '--destination-endpoint-hint-key="a b" is not the name of a header'],

@@ -32,7 +32,7 @@ export const WIRE_FLAGS = [
     choices: ["full-duplex", "buffered", "streamed", "none"],
     default: "full-duplex",
     since: "ours",
-    help: "Body mode of proxies that do not announce theirs; USE_STREAMING=false of v0.3 means buffered.",
+    help: "Body mode for proxies that do not announce a body mode; USE_STREAMING=false of v0.3 means buffered.",
   },
   {
     name: "ext-proc-response-mode",
@@ -64,7 +64,7 @@ export const WIRE_FLAGS = [
     choices: ["list", "legacy-key", "none"],
     default: "list",
     since: "ours",
-    help: "Place of the endpoints after the first: list = the same list; legacy-key = v0.3's x-gateway-destination-endpoint-fallback; none = they are left out.",
+    help: "Where the picker names the endpoints after the first: list = in the same list; legacy-key = in v0.3's x-gateway-destination-endpoint-fallback; none = nowhere.",
   },
   {
     name: "subset-match",
@@ -72,7 +72,7 @@ export const WIRE_FLAGS = [
     choices: ["exact", "ip"],
     default: "exact",
     since: "ours",
-    help: "Whether the ports of a subset hint count; ip = they do not, as in v1.5.",
+    help: "Match of a subset hint: exact = by address and port; ip = only by address, as in v1.5.",
   },
   {
     name: "emit-dropped-reason",
@@ -86,7 +86,7 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "true",
     since: "ours",
-    help: "Name unchanged headers in mutations too, as the reference does.",
+    help: "Also name unchanged headers in header mutations, as the reference does.",
   },
   {
     name: "emit-request-id",
@@ -130,7 +130,7 @@ export const WIRE_FLAGS = [
     min: 0,
     default: "0s",
     since: "ours",
-    help: "The message_timeout of the proxy: a longer decision asks the proxy for more time. 0s = never.",
+    help: "The message_timeout of the proxy: during a longer decision, the picker asks the proxy for more time. 0s = never.",
   },
   {
     name: "message-timeout-max",
@@ -138,7 +138,7 @@ export const WIRE_FLAGS = [
     min: 0,
     default: "0s",
     since: "ours",
-    help: "Time that a long decision asks for, at most the proxy's max_message_timeout. 0s = ten times --message-timeout-hint.",
+    help: "Time that the picker asks for in a long decision, at most the proxy's max_message_timeout. 0s = ten times --message-timeout-hint.",
   },
   {
     name: "max-request-body",
@@ -147,7 +147,7 @@ export const WIRE_FLAGS = [
     max: LARGEST_BODY,
     default: "32Mi",
     since: "ours",
-    help: "Largest request body; a longer one gets 413. At most 1Gi.",
+    help: "Largest request body; a larger body gets 413. At most 1Gi.",
   },
   {
     name: "learn-bytes-per-token",
@@ -162,7 +162,7 @@ export const WIRE_FLAGS = [
     choices: ["", "v1.5"],
     default: "",
     since: "ours",
-    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count. Flow control then works as in that release, too.",
+    help: "Behave like this release where the defaults differ: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly override these values. Flow control also works as in this release.",
   },
 ] as const satisfies readonly FlagRow[];
 

@@ -89,7 +89,9 @@ describe("sluice explain", () => {
     const url = await start();
     expect(await run("--all", "--full", "--admin", url)).toBe('{"full":{"now":0.1}}\n{"full":{"now":0.2}}\n');
     for (const args of [["--all"], ["--all", "--full", "2"], ["--all", "--full", "--last"]])
-      expect(await failure(...args, "--admin", url)).toBe("--all needs --full, and takes neither an id nor --last");
+      expect(await failure(...args, "--admin", url)).toBe(
+        "--all needs --full, and works without an id and without --last",
+      );
     await admin?.close();
     const none = await start({ fullDecisions: () => [] });
     expect(await failure("--all", "--full", "--admin", none)).toMatch(
@@ -106,7 +108,7 @@ describe("sluice explain", () => {
   it("says which decisions are kept and how to find ids when it finds none", async () => {
     const url = await start({ decisions: () => [] });
     expect(await failure("99", "--admin", url)).toMatch(
-      /^no decision 99\. The process has .* keeps at most the newest 4,096, .*\.\nGive the x-request-id .*explain --last/,
+      /^no decision 99\. The process has .* keeps at most the newest 4,096 decisions, .*\.\nGive the x-request-id .*explain --last/,
     );
     expect(await failure("0aa11bb2", "--admin", url)).toBe(
       "several request ids begin with 0aa11bb2; give more characters of one of them: 0aa11bb2-one, 0aa11bb2-two",
@@ -126,7 +128,7 @@ describe("sluice explain", () => {
   it("names the commands and flags that open an admin port when no process listens", async () => {
     const port = await freePort();
     expect(await failure("2", "--admin", `127.0.0.1:${port}`)).toBe(
-      `no process listens at http://127.0.0.1:${port}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`,
+      `no process listens at http://127.0.0.1:${port}; sluice epp opens its admin port with --metrics-port, sluice gateway with --admin`,
     );
   });
 
@@ -166,7 +168,7 @@ describe("sluice explain", () => {
     expect(await failure("2", "--admin", json)).toContain("not the explanation of a decision");
     server?.close();
     const cut = await listening(createTcpServer((socket) => void socket.destroy()) as unknown as Server);
-    expect(await failure("2", "--admin", cut)).toContain("if it speaks TLS, write https://");
+    expect(await failure("2", "--admin", cut)).toContain("if the port speaks TLS, write https://");
   });
 
   it("speaks TLS, and names the flag that is missing for it", async () => {
@@ -175,7 +177,7 @@ describe("sluice explain", () => {
     const [cert, key] = [file("client.pem", authority.client.cert), file("client.key", authority.client.key)];
     const own = ["--cert", cert, "--key", key];
     expect(await run("2", "--admin", url, "--ca-cert", ca, ...own)).toContain("decision 2");
-    expect(await failure("2", "--admin", url, ...own)).toContain("name the authority that signed it with --ca-cert");
+    expect(await failure("2", "--admin", url, ...own)).toContain("give the certificate of its CA with --ca-cert");
     expect(await failure("2", "--admin", url, "--ca-cert", ca)).toContain("give --cert and --key");
     expect(await failure("2", "--admin", url, "--cert", cert)).toBe("--cert and --key must be given together");
     expect(await failure("2", "--admin", url.replace("https", "http"))).toContain("write https://");

@@ -21,23 +21,23 @@ interface ExplainFlags {
 
 /** `sluice explain`: asks a running process why a request went to its endpoint. */
 export function explainCommand(output = STANDARD): Command {
-  return command("explain", "say why a request went where it went, or why it was refused")
+  return command("explain", "explain why a request went to its endpoint, or why it was refused")
     .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
     .option("--last", "explain the newest decision", false)
     .option(
       "--admin <address>",
-      "admin port of a running sluice epp or gateway; without it 127.0.0.1:9090, then 127.0.0.1:19001",
+      "admin port of a running sluice epp or gateway; default: 127.0.0.1:9090, then 127.0.0.1:19001",
     )
-    .option("--ca-cert <file>", "file with the authority that signed the certificate of an https:// admin port (PEM)")
-    .option("--cert <file>", "file with the client certificate for an https:// admin port (PEM)")
+    .option("--ca-cert <file>", "PEM file of the CA of an https:// admin port")
+    .option("--cert <file>", "PEM file of the client certificate for an https:// admin port")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port requires one, as in Kubernetes")
     .option("--json", "print one JSON object", false)
     .option("--all", "with --full: print all full records, as JSON lines", false)
     .option("--full", "print the full record of the decision as JSON, if there is one", false)
     .option("--replay <file>", "repeat the decision of a full record, and compare the result")
-    .option("--config-file <file>", "the EndpointPickerConfig to replay with; without it the built-in one")
-    .option("--profile <name>", "the built-in profile to replay with: a name that --profile of sluice gateway takes")
+    .option("--config-file <file>", "the EndpointPickerConfig to replay with; default: the built-in configuration")
+    .option("--profile <name>", "the built-in profile to replay with: same names as for --profile of sluice gateway")
     .option("--allow-experimental-plugins", "permit alpha plugins in the file of --config-file", false)
     .action(async (id: string | undefined, flags: ExplainFlags) => {
       if (flags.replay !== undefined) {
@@ -48,14 +48,14 @@ export function explainCommand(output = STANDARD): Command {
       }
       for (const flag of ["configFile", "profile"] as const)
         if (flags[flag] !== undefined)
-          throw new SluiceError("FLAG_CONFLICT", "--config-file and --profile are for --replay FILE");
+          throw new SluiceError("FLAG_CONFLICT", "--config-file and --profile work only with --replay FILE");
       const { admin, caCert, cert, key, tokenFile } = flags;
       const access = { admin, caCert, cert, key, tokenFile };
       // Loaded on use: `sluice sim` needs none of it.
       const { explainedDecision, fullDecision, fullDecisions } = await import("./explain-client.ts");
       if (flags.all) {
         if (id !== undefined || flags.last || !flags.full)
-          throw new SluiceError("FLAG_CONFLICT", "--all needs --full, and takes neither an id nor --last");
+          throw new SluiceError("FLAG_CONFLICT", "--all needs --full, and works without an id and without --last");
         output.out(await fullDecisions(access));
         return;
       }

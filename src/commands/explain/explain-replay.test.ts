@@ -60,7 +60,7 @@ describe("a decision made again", () => {
     expect(report).toMatchObject({ sequence: 1, requestId: "r", same: true, differences: [], missing: [] });
     expect(report.configHash.recorded).toBe(report.configHash.replayed);
     expect(replayText(report)).toMatch(
-      /^Decision 1 made again with --config-text:\nsame pick, and all totals agree bit by bit\.\nNow: Request r went to /,
+      /^Decision 1 replayed with --config-text:\nsame pick, and all totals agree bit by bit\.\nNow: Request r went to /,
     );
     expect(await replayFile(saved(decided(POOL, "")), {})).toMatchObject({
       ...{ same: true, configuration: "built-in configuration" },
@@ -73,10 +73,10 @@ describe("a decision made again", () => {
     const other = CONFIG.replace("queue-scorer, weight: 2", "queue-scorer, weight: 0.5");
     const report = await replayFile(saved(record), { configText: other });
     expect(report.same).toBe(false);
-    expect(report.differences).toContain("the pick was default/pod-1, is default/pod-2");
+    expect(report.differences).toContain("the pick was default/pod-1, now it is default/pod-2");
     const text = replayText(report);
-    expect(text).toContain("\n  the pick was default/pod-1, is default/pod-2\n");
-    expect(text).toMatch(/The configurations differ: [0-9a-f]{12} then, [0-9a-f]{12} now/);
+    expect(text).toContain("\n  the pick was default/pod-1, now it is default/pod-2\n");
+    expect(text).toMatch(/The configurations differ: recorded [0-9a-f]{12}, now [0-9a-f]{12}/);
     expect(text).toContain("Now: Request r went to default/pod-2");
   });
 
@@ -87,7 +87,7 @@ describe("a decision made again", () => {
     const lacking = { ...JSON.parse(recordJson(record)), full: { ...full, columns: Object.fromEntries(others) } };
     const { missing, ...report } = await replayFile(saved(lacking), { configText: CONFIG });
     expect(missing).toEqual([first![0]]);
-    expect(replayText({ ...report, missing })).toContain(`The record has nothing of ${first![0]}, which this`);
+    expect(replayText({ ...report, missing })).toContain(`The record has no value of ${first![0]}, which this`);
   });
 
   it("refuses a request that was refused before anything was computed", async () => {

@@ -47,7 +47,7 @@ export async function replayFile(file: string, source: ConfigSource): Promise<Re
     try {
       outcome = replay(record, plan);
     } catch (cause) {
-      const problem = `the decision of ${file} cannot be made again: ${messageOf(cause)}`;
+      const problem = `the decision of ${file} cannot be replayed: ${messageOf(cause)}`;
       throw new SluiceError("RECORD_NOT_REPLAYABLE", problem, { cause });
     }
   } finally {
@@ -70,7 +70,7 @@ export async function replayFile(file: string, source: ConfigSource): Promise<Re
 /** The report for a terminal. */
 export function replayText(report: ReplayReport): string {
   const { sequence, configuration, configHash, same, differences, missing, sentence } = report;
-  const lines = [`Decision ${sequence} made again with ${configuration}:`];
+  const lines = [`Decision ${sequence} replayed with ${configuration}:`];
   if (same) lines.push("same pick, and all totals agree bit by bit.");
   else {
     lines.push(...differences.slice(0, MAX_LISTED).map((difference) => `  ${difference}`));
@@ -79,9 +79,9 @@ export function replayText(report: ReplayReport): string {
   }
   const { recorded, replayed } = configHash;
   if (recorded !== replayed && recorded !== "" && replayed !== "")
-    lines.push(`The configurations differ: ${recorded} then, ${replayed} now (--config-file names one).`);
+    lines.push(`The configurations differ: recorded ${recorded}, now ${replayed} (choose one with --config-file).`);
   for (const name of missing)
-    lines.push(`The record has nothing of ${name}, which this configuration reads: it counted as 0.`);
+    lines.push(`The record has no value of ${name}, which this configuration reads: Sluice used 0.`);
   lines.push(`Now: ${sentence}`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: ids are the clients', and a terminal obeys what it is shown
   return `${lines.join("\n").replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "?")}\n`;

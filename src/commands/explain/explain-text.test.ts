@@ -61,7 +61,7 @@ A queue-scorer   B prefix-cache-scorer
    address        state  waiting  running    KV  in flight  metrics age
 1  10.0.0.1:8000     up        0       12  33 %          3        42 ms
 2  10.0.0.2:8000  blind        ?        7     ?          0      * 6.2 s
-* stale: waiting, running and KV count as the worst known of the candidates
+* stale: Sluice uses the worst known waiting, running and KV of the candidates
 
 filtered out, of 9 candidates:
   f dropped 7 candidates

@@ -84,7 +84,7 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
     ]),
   ]);
   const footnote = candidates.some(({ stale }) => stale)
-    ? wrapped("* stale: waiting, running and KV count as the worst known of the candidates")
+    ? wrapped("* stale: Sluice uses the worst known waiting, running and KV of the candidates")
     : [];
   return [...withPick(rows, strong), ...footnote];
 }

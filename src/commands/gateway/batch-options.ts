@@ -22,9 +22,9 @@ export function withGatewayBatchOptions(command: Command): Command {
   const made = command
     .option(
       "--batch <place>",
-      "offer OpenAI's Batch API (/v1/files, /v1/batches); a folder keeps files and batches, or a Redis or Valkey that gateways share: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
+      "offer OpenAI's Batch API (/v1/files, /v1/batches): the folder for files and batches, or a Redis or Valkey that gateways share: redis://HOST:6379, or rediss:// with TLS. With ?master_name=NAME, the host is a Sentinel. Each &addr=HOST:PORT names one more Sentinel, or one more node of a cluster",
     )
-    .option("--batch-priority <number>", "the highest priority of requests of batches; below 0 = shed first", "-1");
+    .option("--batch-priority <number>", "the highest priority of batch requests; below 0 = shed first", "-1");
   return withBatchOptions(made, 1024);
 }
 

@@ -17,7 +17,7 @@ export function gatewayCommand(): Command {
     command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
       .option(
         "--config <file>",
-        "a gateway.yaml with all settings, followed for changes; a flag on the command line wins over its key",
+        "a gateway.yaml with all settings, watched for changes; a flag on the command line overrides its key",
       )
       .option(
         "--endpoints <file>",
@@ -29,17 +29,21 @@ export function gatewayCommand(): Command {
       "--scaler <address>",
       "address of the external scaler, which reports the waiting requests to KEDA; absent = none",
     )
-    .option("--config-file <file>", "an EndpointPickerConfig; without it the built-in profile default is in force")
+    .option("--config-file <file>", "an EndpointPickerConfig; default: the built-in profile with the name default")
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
       "a built-in profile in place of --config-file: default, sticky-until-saturated, or legacy-v0.3 (the decision tree of v0.3)",
     )
-    .option("--max-retries <number>", "retries on other endpoints after one fails before its answer", "2")
+    .option(
+      "--max-retries <number>",
+      "the most retries on other endpoints when an endpoint fails before its answer",
+      "2",
+    )
     .option("--retry-statuses <list>", "statuses that cause a retry, comma-separated", "503")
     .option(
       "--allow-path <path>",
-      "dangerous: also pass requests to this path of administration; with /* at the end, to all paths below it; repeatable",
+      "dangerous: also pass requests to this administration path; with /* at the end, to all paths below it; repeatable",
       collect,
       [],
     )
@@ -47,9 +51,9 @@ export function gatewayCommand(): Command {
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
     .option(
       "--resources <folder>",
-      "the folder of manifests of InferencePool, InferenceModel and the like; watched for changes",
+      "the folder of manifests of InferencePool, InferenceModel and related objects; watched for changes",
     )
-    .option("--pool-name <name>", "the name of the InferencePool; required if there are several")
+    .option("--pool-name <name>", "the name of the InferencePool; required if several exist")
     .option("--pool-namespace <namespace>", "namespace of the pool, and of manifests without a namespace")
     .option(
       "--model-matching <mode>",
@@ -58,25 +62,25 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--standard-shed-at <saturation>",
-      "saturation from which requests for InferenceModels of Standard criticality get 429, without flow control",
+      "without flow control: saturation from which requests for InferenceModels of Standard criticality get 429",
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option(
       "--legacy-criticality",
-      "refuse requests of Standard criticality from saturation 1, like Sheddable ones, as v0.3 did",
+      "refuse requests of Standard criticality from saturation 1, like Sheddable requests, as in v0.3",
       false,
     )
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "let /debug and the page answer every client, not only loopback", false)
-    .option("--prometheus <url>", "a Prometheus, from which the page reads spans above 15 minutes")
+    .option("--prometheus <url>", "Prometheus from which the page reads time spans above 15 minutes")
     .option(
       "--stream-rest <duration>",
-      "while 16 or more event streams run, chunks that follow within this time may leave together; 0s = never",
+      "with 16 or more event streams, Sluice may send chunks together that follow within this time; 0s = never",
       "10ms",
     )
     .option(
       "--drain-timeout <duration>",
-      "time after SIGTERM in which the gateway is not ready but still takes requests; then running requests have 30 s",
+      "time after SIGTERM in which the gateway is not ready but still accepts requests; then running requests have 30 s",
       "0s",
     );
   const shared = withPeersOptions(withLimitsOptions(withKeysOptions(made)));

@@ -32,24 +32,27 @@ const MOST_CONNECTIONS = 1_000_000;
 export function withConnectionOptions(command: Command): Command {
   return command
     .option("--listen <address>", "address for clients", "127.0.0.1:8080")
-    .option("--tls-cert <file>", "HTTP/2 and HTTP/1.1 over TLS with this certificate, PEM; watched for changes")
-    .option("--tls-key <file>", "the key of --tls-cert, PEM; watched for changes")
-    .option(
-      "--client-ca <file>",
-      "accept only clients with a certificate of these authorities, PEM; watched for changes",
-    )
+    .option("--tls-cert <file>", "PEM file of the certificate for TLS (HTTP/2 and HTTP/1.1); watched for changes")
+    .option("--tls-key <file>", "PEM file of the key of --tls-cert; watched for changes")
+    .option("--client-ca <file>", "accept only clients with a certificate of these CAs (PEM file); watched for changes")
     .option(
       "--server-tls",
-      "connect by TLS to endpoints without a scheme of their own; the other --server flags turn this on, too",
+      "use TLS for endpoints that name no scheme; the other --server flags turn this on, too",
       false,
     )
-    .option("--server-ca <file>", "authorities of the model servers' certificates, PEM; watched for changes")
+    .option(
+      "--server-ca <file>",
+      "PEM file of CA certificates that Sluice trusts for model servers; watched for changes",
+    )
     .option("--server-name <name>", "the name in the model servers' certificates, also sent as SNI")
-    .option("--server-cert <file>", "the certificate that the gateway shows to model servers, PEM; watched for changes")
-    .option("--server-key <file>", "the key of --server-cert, PEM; watched for changes")
+    .option("--server-cert <file>", "PEM file of the client certificate for model servers; watched for changes")
+    .option("--server-key <file>", "PEM file of the key of --server-cert; watched for changes")
     .option("--cors-origin <origin>", "let pages of this origin use the gateway, * = all; repeatable", collect, [])
-    .option("--max-connections <number>", "client connections at a time", "10000")
-    .option("--max-connections-per-address <number>", "client connections of one address; default half of all");
+    .option("--max-connections <number>", "the most open client connections", "10000")
+    .option(
+      "--max-connections-per-address <number>",
+      "the most client connections of one address; default: half of --max-connections",
+    );
 }
 
 /** @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */

@@ -18,9 +18,12 @@ export function withLimitsOptions(command: Command): Command {
       "--limits-redis <url>",
       "URL of the Redis or Valkey through which gateways share these limits; absent = the URL in the file, if any, else that of --peers",
     )
-    .option("--limits-ca <file>", "authorities of the certificate of that Redis, PEM; absent = those of the system")
-    .option("--limits-cert <file>", "the certificate that the gateway shows to that Redis, PEM")
-    .option("--limits-key <file>", "the key of --limits-cert, PEM");
+    .option(
+      "--limits-ca <file>",
+      "PEM file of CA certificates that Sluice trusts for that Redis; default: those of the system",
+    )
+    .option("--limits-cert <file>", "PEM file of the client certificate for that Redis")
+    .option("--limits-key <file>", "PEM file of the key of --limits-cert");
 }
 
 /** @throws SluiceError FLAG_CONFLICT */

@@ -19,7 +19,7 @@ export function withLogOptions(command: Command): Command {
     .option("--log-level <level>", "lowest level of the log lines on stderr: error, warn, info or debug", "info")
     .option(
       "--log-format <format>",
-      "json or console (text with tabs), for log lines and ready lines; without it, log lines are JSON and ready lines are text",
+      "format of log lines and ready lines: json or console (text with tabs); default: JSON log lines, text ready lines",
     )
     .option(
       "--request-log <which>",
@@ -28,7 +28,7 @@ export function withLogOptions(command: Command): Command {
     )
     .option(
       "--request-log-file <file>",
-      "file for the log of requests, opened again after a rename or SIGHUP; - = stdout",
+      "file for the request log, reopened after a rename or SIGHUP; - = stdout",
       "-",
     );
 }

@@ -19,14 +19,11 @@ export function initCommand(output = STANDARD): Command {
     .argument("[urls...]", "the servers, for example http://10.0.0.1:8000 10.0.0.2:8000")
     .option("--from <hosts:ports>", "several servers, for example 'gpu[01-04]:8000-8003'; repeatable", collect, [])
     .option("--out <file>", "the file to write", "gateway.yaml")
-    .option("--listen <address>", "where the gateway will take requests", "127.0.0.1:8080")
-    .option("--admin <address>", "where the gateway will have its admin port", "127.0.0.1:19001")
-    .option("--timeout <duration>", "limit for each answer of a server", "5s")
+    .option("--listen <address>", "address of the gateway for clients", "127.0.0.1:8080")
+    .option("--admin <address>", "address of the gateway's admin port", "127.0.0.1:19001")
+    .option("--timeout <duration>", "longest wait for each answer of a server", "5s")
     .option("--force", "replace the file when it exists", false)
-    .addHelpText(
-      "after",
-      "\nExit status: 0; 1 when a server does not answer (the command writes the file nevertheless).",
-    )
+    .addHelpText("after", "\nExit status: 0; 1 when a server does not answer (the command still writes the file).")
     .action(async (urls: readonly string[], flags: InitFlags) => {
       if (urls.length + flags.from.length === 0)
         throw new SluiceError("FLAG_MISSING", "give the URLs of the model servers, for example http://10.0.0.1:8000");

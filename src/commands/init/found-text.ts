@@ -17,7 +17,7 @@ const MAX_NAMES = 8;
 /** What a server said, for a person. */
 export function foundText(server: ServerFacts, name: string): string {
   if (server.problem !== undefined)
-    return `${name}  ${server.origin}  does not answer: ${oneLine(server.problem)}\n  it is in the file, and the gateway uses it as soon as it answers\n`;
+    return `${name}  ${server.origin}  does not answer: ${oneLine(server.problem)}\n  the file has this server; the gateway uses it as soon as it answers\n`;
   const lines = [
     `models    ${server.modelsProblem === undefined ? namesText(server.models) : `none: ${oneLine(server.modelsProblem)}`}`,
     ...(server.adapters.length === 0 ? [] : [`adapters  ${namesText(server.adapters.map((adapter) => adapter.name))}`]),

@@ -32,12 +32,14 @@ describe("targets", () => {
     ["h:1-70000", /write hosts:ports/],
     ["http://h:1-2", /write hosts:ports/],
     ["h[a-]:1", /is not a number or a range/],
-    ["h:1-1000", /names 1000 servers; give 256 at most/],
+    ["h:1-1000", /names 1000 servers; give at most 256/],
     ["u:secret@h:1-2x", /^(?!.*secret)/],
   ])("refuses %s", (text, message) => expect(() => targets([], [text])).toThrow(message));
 
   it("refuses a mixture of TLS and none, and too many servers", () => {
-    expect(() => targets(["https://a", "http://b"], [])).toThrow(/https:\/\/a:443 has TLS and http:\/\/b:80 has none/);
+    expect(() => targets(["https://a", "http://b"], [])).toThrow(
+      /https:\/\/a:443 has TLS and http:\/\/b:80 has no TLS/,
+    );
     expect(() => targets(["http://a"], ["h:1-256"])).toThrow(/257 servers/);
   });
 });

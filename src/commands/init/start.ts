@@ -36,10 +36,10 @@ export async function runInit(settings: InitSettings, output: Output): Promise<n
   for (const [i, server] of servers.entries()) output.out(`${foundText(server, names[i]!)}\n`);
   const silent = servers.filter(({ problem }) => problem !== undefined).length;
   const model = servers.find(({ models }) => models.length > 0)?.models[0];
-  output.out(`${out} is written: ${counted(servers.length, "server")}\n\n${nextText(out, listen, model)}`);
+  output.out(`wrote ${out}: ${counted(servers.length, "server")}\n\n${nextText(out, listen, model)}`);
   if (silent === 0) return 0;
   output.err(
-    `warning: ${silent} of ${counted(servers.length, "server")} did not answer; start them, or take them out of ${out}\n`,
+    `warning: ${silent} of ${counted(servers.length, "server")} did not answer; start these servers, or remove them from ${out}\n`,
   );
   return 1;
 }
@@ -53,7 +53,7 @@ async function write(file: string, text: string, force: boolean): Promise<void> 
     if ((cause as NodeJS.ErrnoException).code === "EEXIST")
       throw new SluiceError(
         "FILE_EXISTS",
-        `${file} exists already; name another file with --out, or replace the file with --force`,
+        `${file} already exists; name another file with --out, or replace the file with --force`,
       );
     throw new SluiceError("FILE_NOT_WRITTEN", `cannot write ${file}: ${messageOf(cause)}`, { cause });
   }

@@ -12,12 +12,12 @@ export const MAX_SERVERS = 256;
 export function targets(urls: readonly string[], from: readonly string[]): string[] {
   const origins = [...new Set([...urls.map(withPort), ...from.flatMap(rangeOf)])];
   if (origins.length > MAX_SERVERS)
-    throw new SluiceError("FLAG_VALUE", `${origins.length} servers are named; give ${MAX_SERVERS} at most`);
+    throw new SluiceError("FLAG_VALUE", `${origins.length} servers are given; give at most ${MAX_SERVERS}`);
   const secure = origins.filter((origin) => origin.startsWith("https:"));
   if (secure.length > 0 && secure.length < origins.length)
     throw new SluiceError(
       "FLAG_VALUE",
-      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has none; give servers of one kind, then add the others to the file with \`scheme\``,
+      `${secure[0]} has TLS and ${origins.find((origin) => !secure.includes(origin))} has no TLS; give servers of one kind, then add the others to the file with \`scheme\``,
     );
   return origins;
 }
@@ -45,11 +45,11 @@ function rangeOf(text: string): string[] {
   if ("problem" in list) throw new SluiceError("FLAG_VALUE", `--from is ${shown(text)}: ${list.problem}`);
   const count = list.hosts.length * (last - first + 1);
   if (count > MAX_SERVERS)
-    throw new SluiceError("FLAG_VALUE", `--from ${shown(text)} names ${count} servers; give ${MAX_SERVERS} at most`);
+    throw new SluiceError("FLAG_VALUE", `--from ${shown(text)} names ${count} servers; give at most ${MAX_SERVERS}`);
   const ports = Array.from({ length: last - first + 1 }, (_, i) => first + i);
   return list.hosts.flatMap((host) => ports.map((port) => withPort(`http://${host}:${port}`)));
 }
 
 function shown(text: string): string {
-  return text.includes("@") ? "a text with @" : JSON.stringify(text.slice(0, 200));
+  return text.includes("@") ? "a hidden value with @" : JSON.stringify(text.slice(0, 200));
 }

@@ -40,7 +40,7 @@ describe("sluice keys", () => {
     expect(await run("add", "--name", "a", "--expires", "30d", "--models", "m1, m2")).toMatch(
       /^sk-sluice-\w{12}-[\w-]{43}\n$/,
     );
-    expect(err).toContain("standard output got the only copy of its secret");
+    expect(err).toContain("its secret is only on standard output");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const text = await readFile(file, "utf8");
     expect(text).toContain("expires: 2026-07-01T12:00:00Z");
@@ -72,10 +72,10 @@ describe("sluice keys", () => {
     const second = await run("rotate", "a", "--grace", "7d");
     expect(second.slice(0, 23)).toBe(first.slice(0, 23));
     expect(second).not.toBe(first);
-    expect(err).toContain("the gateway accepts the old one until 2026-06-08T12:00:00Z");
+    expect(err).toContain("the gateway accepts the old secret until 2026-06-08T12:00:00Z");
     expect(await run("list", "--json")).toContain('"oldSecretUntil": "2026-06-08T12:00:00Z"');
     await run("rotate", "a");
-    expect(err).toContain("the gateway refuses the old one");
+    expect(err).toContain("the gateway refuses the old secret");
   });
 
   it.each([
@@ -86,7 +86,7 @@ describe("sluice keys", () => {
     [["add", "--name", "a", "--expires", "soon"], "FLAG_VALUE", "30d, 12h or a time such as"],
     [["add", "--name", "a", "--expires", "2020-01-01T00:00:00Z"], "FLAG_VALUE", "which is in the past"],
     [["add", "--name", "a", "--expires", "0"], "FLAG_VALUE", "which is in the past"],
-    [["add", "--name", "a", "--models", "x,,y"], "FLAG_VALUE", "names with commas between"],
+    [["add", "--name", "a", "--models", "x,,y"], "FLAG_VALUE", "names separated by commas"],
     [["rotate", "a", "--grace", "-1h"], "FLAG_VALUE", "a duration such as"],
     [["revoke", "nobody"], "KEY_NAME", 'has no key "nobody"; the file is empty or does not exist'],
     [["list"], "DOCUMENT_MISSING", "does not exist"],
@@ -115,7 +115,7 @@ describe("sluice keys", () => {
     const adding = keysCommand(world).parseAsync(["add", "--name", "a", "--file", file], { from: "user" });
     await expect(adding).rejects.toMatchObject({
       code: "KEYS_FILE_BUSY",
-      message: expect.stringContaining(`${file}.lock exists`),
+      message: expect.stringContaining(`the lock ${file}.lock shows`),
     });
   });
 

@@ -9,15 +9,15 @@ const FILE = ["--file <file>", "the keys file", "keys.yaml"] as const;
 export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }): Command {
   const of = "sluice keys";
   const load = () => import("./keys-tools.ts");
-  const add = command("add", "make a key, and print it once on standard output", of)
+  const add = command("add", "create a key, and print the key once on standard output", of)
     .option(...FILE)
-    .option("--name <name>", "required: the name of the caller that gets the key, also in logs and metrics")
+    .option("--name <name>", "required: name of the caller that gets the key, as shown in logs and metrics")
     .option("--models <list>", "models that the key may use, comma-separated; absent = every model")
     .option("--objective <name>", "the InferenceObjective of the key's requests")
     .option("--priority <number>", "the priority of the key's requests, instead of an objective; below 0 = shed first")
-    .option("--fairness-id <id>", "the flow of the key's requests; absent = the name of the key")
+    .option("--fairness-id <id>", "the fairness ID of the key's requests; absent = the name of the key")
     .option("--chooses-flow", "let the client choose objective and fairness ID by headers", false)
-    .option("--expires <when>", "30d, 12h or a time such as 2027-01-31T12:00:00Z; absent = never")
+    .option("--expires <when>", "expiry: 30d, 12h or a time such as 2027-01-31T12:00:00Z; absent = never")
     .action(async (flags: AddFlags) => (await load()).addKey(flags, world));
   const list = command("list", "print the keys of the file, never a secret", of)
     .option(...FILE)
@@ -30,12 +30,12 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .action(async (key: string, flags: { file: string; remove: boolean }) =>
       (await load()).revokeKey(key, flags, world),
     );
-  const rotate = command("rotate", "give a key a new secret, and print it once on standard output", of)
+  const rotate = command("rotate", "give a key a new secret, and print the secret once on standard output", of)
     .argument("<key>", "name or id")
     .option(...FILE)
     .option("--grace <duration>", "time for which the gateway still accepts the old secret, such as 0, 24h or 7d", "0")
     .action(async (key: string, flags: { file: string; grace: string }) => (await load()).rotateKey(key, flags, world));
-  const made = command("keys", "make and change the keys of a gateway's clients");
+  const made = command("keys", "create and change the keys of gateway clients");
   for (const one of [add, list, revoke, rotate]) made.addCommand(one);
   return made;
 }

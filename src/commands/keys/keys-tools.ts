@@ -42,9 +42,7 @@ export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
   };
   const { entry, key } = await changed(file, world, (edit) => edit.add(fields, now));
   world.out(`${key}\n`);
-  world.err(
-    `sluice: ${file} has the key ${entry.name} (id ${entry.id}); standard output got the only copy of its secret\n`,
-  );
+  world.err(`sluice: ${file} now has the key ${entry.name} (id ${entry.id}); its secret is only on standard output\n`);
 }
 
 /** `sluice keys list`. */
@@ -100,9 +98,9 @@ export async function rotateKey(
   const { name, previous } = rotated.entry;
   const old =
     previous === undefined
-      ? "the gateway refuses the old one"
-      : `the gateway accepts the old one until ${timeText(previous.until)}`;
-  world.err(`sluice: the key ${name} has a new secret, and ${old}; standard output got the only copy of the new one\n`);
+      ? "the gateway refuses the old secret"
+      : `the gateway accepts the old secret until ${timeText(previous.until)}`;
+  world.err(`sluice: the key ${name} has a new secret, and ${old}; the new secret is only on standard output\n`);
 }
 
 function changed<T extends Edited>(file: string, world: KeysWorld, change: (edit: KeysEdit) => T): Promise<T> {
@@ -155,7 +153,7 @@ function namesIn(list: string): readonly string[] {
   if (names.every((name) => name !== "")) return names;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--models is "${list}"; give names with commas between, such as llama-8b,qwen-7b`,
+    `--models is "${list}"; give names separated by commas, such as llama-8b,qwen-7b`,
   );
 }
 

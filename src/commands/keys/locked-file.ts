@@ -67,7 +67,7 @@ async function take(lock: string, clock: Clock): Promise<void> {
       if (tries === TRIES)
         throw new SluiceError(
           "KEYS_FILE_BUSY",
-          `another command changes the keys file, because the lock ${lock} exists; if no other command runs, remove the lock`,
+          `the lock ${lock} shows that another command changes the keys file; if no other command runs, remove the lock`,
         );
       await delay(clock, TRY_AGAIN);
     }

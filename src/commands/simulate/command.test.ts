@@ -177,27 +177,27 @@ describe("sluice simulate", () => {
     ["an unknown workload", ["b2b-sas"], 'FLAG_VALUE: "b2b-sas" is not a known workload; did you mean `b2b-saas`?'],
     ["a list of something", ["--list", "bursts"], "FLAG_CONFLICT: --list lists everything: remove the workload"],
     ["a list with a flag", ["--list", "--quick"], "FLAG_CONFLICT: --quick has no effect with --list: remove it"],
-    ["a profile without a replay", ["--profile", "default"], "FLAG_CONFLICT: --profile is for --replay FILE"],
-    ["fields without a replay", ["--field", "a=b"], "FLAG_CONFLICT: --field is for --replay FILE"],
+    ["a profile without a replay", ["--profile", "default"], "FLAG_CONFLICT: --profile works only with --replay FILE"],
+    ["fields without a replay", ["--field", "a=b"], "FLAG_CONFLICT: --field works only with --replay FILE"],
     [
       ...(["a replay of a workload", ["bursts", "--replay", "x"]] as const),
-      "FLAG_CONFLICT: --replay plays the requests in its files: leave the workload out",
+      "FLAG_CONFLICT: --replay plays the requests in its files: remove the workload",
     ],
     [
       ...(["a replay with a duration", ["--replay", "x", "--duration", "1s"]] as const),
-      "FLAG_CONFLICT: --duration has no effect with --replay, whose files decide; remove it",
+      "FLAG_CONFLICT: --duration has no effect with --replay: the files decide; remove it",
     ],
     [
       ...(["a replay without a warm-up", ["--replay", "x", "--cold"]] as const),
-      "FLAG_CONFLICT: --cold has no effect with --replay, whose files decide; remove it",
+      "FLAG_CONFLICT: --cold has no effect with --replay: the files decide; remove it",
     ],
     [
       ...(["a replay with two configurations", ["--replay", "x", "--config-file", "a", "b"]] as const),
-      "FLAG_CONFLICT: --replay tries one configuration: give --config-file one file",
+      "FLAG_CONFLICT: --replay tries one configuration: give one --config-file",
     ],
     [
       ...(["a replay at two rates", ["--replay", "x", "--rate", "1", "2"]] as const),
-      "FLAG_CONFLICT: --replay plays at one rate: give --rate one number, or omit --rate for the recorded rate",
+      "FLAG_CONFLICT: --replay plays at one rate: give one --rate, or omit --rate for the recorded rate",
     ],
     [
       ...(["an endless prompt", ["--replay", "x", "--prompt-tokens", "0"]] as const),
@@ -229,7 +229,7 @@ describe("sluice simulate --trace", () => {
     expect(text).toContain(
       "at most 40,960 tokens. 74 % of the prompt tokens are in blocks that an earlier request had.",
     );
-    expect(text).toContain("1 row not used: no JSON object (the first is line 6).");
+    expect(text).toContain("1 row not used: not a JSON object (the first is line 6).");
     expect(text).toContain("2 servers of qwen3-32b-2xh100; 4.001 s of arrivals at 1.25 requests/s;");
     expect(out).toMatch(/\nllm-d-optimized-baseline +\S+ m?s /);
     expect(out).not.toMatch(/NaN|undefined|PARTIAL/);
@@ -269,14 +269,18 @@ describe("sluice simulate --trace", () => {
   });
 
   it.each([
-    ["a window without a trace", ["--window", "5m"], "FLAG_CONFLICT: --window is for --trace FILE"],
-    ["a speed beside recordings", ["--replay", "x", "--speed", "2"], "FLAG_CONFLICT: --speed is for --trace FILE"],
+    ["a window without a trace", ["--window", "5m"], "FLAG_CONFLICT: --window works only with --trace FILE"],
+    [
+      "a speed beside recordings",
+      ["--replay", "x", "--speed", "2"],
+      "FLAG_CONFLICT: --speed works only with --trace FILE",
+    ],
     ["two sources", ["--trace", trace, "--replay", "x"], "FLAG_CONFLICT: --trace and --replay exclude each other"],
     ["a workload", ["bursts", "--trace", trace], "FLAG_CONFLICT: --trace plays the requests in its file"],
     ["a rate", ["--trace", trace, "--rate", "5"], "FLAG_CONFLICT: --rate has no effect with --trace"],
     ["a duration", ["--trace", trace, "--duration", "5s"], "FLAG_CONFLICT: --duration has no effect with --trace"],
     ["quick", ["--trace", trace, "--quick"], "FLAG_CONFLICT: --quick has no effect with --trace"],
-    ["fields of a log", ["--trace", trace, "--field", "a=b"], "FLAG_CONFLICT: --field is for --replay FILE"],
+    ["fields of a log", ["--trace", trace, "--field", "a=b"], "FLAG_CONFLICT: --field works only with --replay FILE"],
     ["a list", ["--list", "--trace", trace], "FLAG_CONFLICT: --trace has no effect with --list"],
     ["no speed", ["--trace", trace, "--speed", "0"], 'FLAG_VALUE: --speed is "0"; give a factor from 0.01 to 1000'],
     ["no window", ["--trace", trace, "--window", "2m..1m"], 'FLAG_VALUE: --window is "2m..1m"; give the length'],

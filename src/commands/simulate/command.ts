@@ -74,11 +74,11 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--policy <name...>",
       "policies from --list, or all; the first one is the baseline of all ratios (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
     )
-    .option("--config-file <file...>", "EndpointPickerConfig files; each is one more policy, by the name of the file")
+    .option("--config-file <file...>", "EndpointPickerConfig files; each file is one more policy, named after the file")
     .option("--allow-experimental-plugins", "permit alpha plugins in the files of --config-file", false)
     .option(
       "--rate <number...>",
-      "how fast requests arrive, for example 10 20 40, in the workload's unit, or all for every rate that the workload defines (default: four of them)",
+      "arrival rates in the workload's unit, for example 10 20 40; all = every rate that the workload defines (default: four of these)",
     )
     .option("--duration <time>", "how long requests arrive, in virtual time (default: the workload's)")
     .option("--cold", "no warm-up: servers begin with empty caches, and every request counts", false)
@@ -87,17 +87,17 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--engine <preset-or-file>",
       "model and machine: a preset from --list, or a YAML or JSON file with its figures (default: the workload's)",
     )
-    .option("--seeds <number>", "number of runs, each with another seed (default: 3, with --quick 1)")
+    .option("--seeds <number>", "number of runs, each with another seed (default: 3; with --quick: 1)")
     .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
     .option(
       "--scrape-interval <time>",
       "time between two reads of a server's metrics (default: the workload's, mostly 50ms)",
     )
-    .option("--metrics-lag <time>", "age of the metrics when they arrive (default: the workload's, mostly 0)")
-    .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
+    .option("--metrics-lag <time>", "age of metrics when the picker gets them (default: from the workload, mostly 0)")
+    .option("--bytes-per-token <number>", "bytes of prompt text per token, 1 to 16 (default: 4)")
     .option(
       "--pickers <number>",
-      "replicas of the picker in front of the servers, 1 to 64; each gets requests in turn, and a policy without a scheduler has one (default: 1)",
+      "replicas of the picker in front of the servers, 1 to 64; requests go to the replicas in turn; a policy without a scheduler has one replica (default: 1)",
     )
     .option(
       "--peer-delay <time>",
@@ -107,15 +107,15 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       "--peer-loss <share>",
       "with --pickers: share of the loads that a picker does not get, and of the blocks that it gets late (default: 0)",
     )
-    .option("--quick", "three rates and one seed; the first line of the output estimates the time", false)
-    .option("--html <file>", "write a report with plots, too")
-    .option("--json", "the results as one JSON object on stdout instead of tables", false)
-    .option("--quiet", "no progress on stderr", false)
+    .option("--quick", "run only three rates and one seed; the first line of the output estimates the time", false)
+    .option("--html <file>", "also write a report with plots")
+    .option("--json", "print the results as one JSON object on stdout, not as tables", false)
+    .option("--quiet", "print no progress on stderr", false)
     .option(
       "--replay <file...>",
       "instead of a workload: recorded decisions (sluice explain --all --full) or an access log, with the configuration of --config-file or --profile",
     )
-    .option("--profile <name>", "with --replay: a built-in profile to try, as of sluice epp and gateway")
+    .option("--profile <name>", "with --replay: a built-in profile of sluice epp and gateway to try")
     .option("--recorded-with <file>", "with --replay: the configuration of the records, to check them")
     .option("--field <name=path>", "with --replay: the path of a field in the access log; repeatable", collectField)
     .option("--prompt-tokens <number>", "with --replay: tokens of a prompt whose length is not in the access log")
@@ -126,7 +126,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--speed <factor>", "with --trace: factor on the recorded speed, from 0.01 to 1000 (default: 1)")
     .option(
       "--window <time>",
-      "with --trace: the part to play, in recorded time from the first row, as its length (10m) or its start and end (5m..15m) (default: all, at most 24h)",
+      "with --trace: the part to play, as a length (10m) or as start and end (5m..15m) in recorded time from the first row (default: all, at most 24h)",
     )
     .option(
       "--max-model-len <tokens>",
@@ -151,16 +151,16 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       const shape = { html, command: commandLine(self), json, quiet };
       const width = stdout.isTTY === true ? stdout.columns : undefined;
       const streams = { out: (text: string) => stdout.write(text), progress: stderr, width };
-      if (replay === undefined) refuse("is for --replay FILE", (name) => REPLAY_ONLY.includes(name));
-      if (trace === undefined) refuse("is for --trace FILE", (name) => TRACE_ONLY.includes(name));
+      if (replay === undefined) refuse("works only with --replay FILE", (name) => REPLAY_ONLY.includes(name));
+      if (trace === undefined) refuse("works only with --trace FILE", (name) => TRACE_ONLY.includes(name));
       if (trace !== undefined) {
         if (replay !== undefined)
           throw new SluiceError("FLAG_CONFLICT", "--trace and --replay exclude each other: give one of them");
-        refuse("has no effect with --trace, whose file decides; see --speed and --window", (name) =>
+        refuse("has no effect with --trace: the file decides; see --speed and --window", (name) =>
           NOT_FOR_TRACE.includes(name),
         );
         if (workloads.length > 0)
-          throw new SluiceError("FLAG_CONFLICT", "--trace plays the requests in its file: leave the workload out");
+          throw new SluiceError("FLAG_CONFLICT", "--trace plays the requests in its file: remove the workload");
         process.exitCode = await runTrace(trace, settings, shape, streams);
         return;
       }
@@ -168,9 +168,9 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
         process.exitCode = await runSimulate(workloads, settings, shape, streams);
         return;
       }
-      refuse("has no effect with --replay, whose files decide; remove it", (name) => NOT_FOR_REPLAY.includes(name));
+      refuse("has no effect with --replay: the files decide; remove it", (name) => NOT_FOR_REPLAY.includes(name));
       if (workloads.length > 0)
-        throw new SluiceError("FLAG_CONFLICT", "--replay plays the requests in its files: leave the workload out");
+        throw new SluiceError("FLAG_CONFLICT", "--replay plays the requests in its files: remove the workload");
       process.exitCode = await runReplay(replay, settings, shape, streams);
     });
 }

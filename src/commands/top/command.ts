@@ -21,14 +21,14 @@ export function topCommand(output = STANDARD): Command {
   return command("top", "watch a running gateway, picker, dispatcher or batch server in the terminal")
     .option(
       "--admin <address>",
-      "admin port of a running sluice gateway, epp or batch-server, or metrics port of a dispatch; without it 127.0.0.1:9090, then 127.0.0.1:19001",
+      "admin port of a running sluice gateway, epp or batch-server, or metrics port of a dispatch; default: 127.0.0.1:9090, then 127.0.0.1:19001",
     )
-    .option("--ca-cert <file>", "authority that signed the certificate of an https:// admin port (PEM)")
-    .option("--cert <file>", "client certificate for an https:// admin port (PEM)")
+    .option("--ca-cert <file>", "PEM file of the CA of an https:// admin port")
+    .option("--cert <file>", "PEM file of the client certificate for an https:// admin port")
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "file with a bearer token, if the admin port requires one, as in Kubernetes")
     .option("--interval <duration>", "time between two polls, 1s or more", "1s")
-    .option("--once", "print one picture and exit", false)
+    .option("--once", "print one screen and exit", false)
     .option("--json", "print one JSON object for each poll", false)
     .action(async (flags: TopFlags) => {
       const interval = durationOf(flags.interval, "--interval", LEAST_INTERVAL);

@@ -69,7 +69,7 @@ async function lookAt(access: AdminAccess): Promise<Look> {
   const get = async <T>(path: string): Promise<T> => {
     const { status, value } = await askAdmin(access, `/debug/feed${path}`);
     if (status === 200) return value as T;
-    throw new SluiceError("ADMIN_FOREIGN", "this process is of a release without sluice top; update it");
+    throw new SluiceError("ADMIN_FOREIGN", "this process runs a release without sluice top; update the process");
   };
   const hello = await get<FeedHello>("");
   const [overview, queues, endpoints] = await Promise.all([

@@ -36,7 +36,7 @@ export function refusal(
   if (status === 401 || status === 403)
     return skipped(obligation, seen, {
       inconclusive: true,
-      remedy: "give the credentials that the server asks for with --header 'Authorization: Bearer ...'",
+      remedy: "give the server's credentials with --header 'Authorization: Bearer ...'",
     });
   finding.broken(seen, remedyFor(status));
   return finding.verdict("");
@@ -45,7 +45,7 @@ export function refusal(
 const NO_ANSWER = {
   connect: "find out why the server no longer accepts connections",
   timeout: "find out what the server waits for, or give it more time with --timeout",
-  broken: "read in the log of the server why it cuts the answer short or does not speak HTTP",
+  broken: "read the log of the server: the server cuts the answer short or does not speak HTTP",
 } as const;
 
 function remedyFor(status: number): string {
@@ -71,7 +71,7 @@ export function checkUsage(obligation: ObligationName, usage: unknown, where: st
   }) as [number, number, number];
   if (finding.flawless && prompt + completion !== total)
     finding.doubtful(
-      `${prompt} prompt and ${completion} completion tokens make no total of ${total}`,
+      `${prompt} prompt and ${completion} completion tokens do not add up to ${total}`,
       "report the sum as total_tokens",
     );
   return finding.verdict(`${prompt} prompt and ${completion} completion tokens`);

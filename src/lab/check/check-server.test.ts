@@ -67,7 +67,7 @@ describe("a server that keeps its obligations", () => {
     expect(notOk(report)).toEqual([]);
     expect(report.exitStatus).toBe(0);
     expect(summaryLine(report)).toBe(
-      "19 ok, 0 warn, 0 FAIL, 0 skip: every MUST that was checked holds (metrics of vllm, model tiny)",
+      "19 ok, 0 warn, 0 FAIL, 0 skip: the server meets every MUST that was checked (metrics of vllm, model tiny)",
     );
     expect(server.requests.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       "GET /metrics",
@@ -150,7 +150,7 @@ const edit = (from: RegExp, to: string) => {
 
 describe("metrics that break the protocol", () => {
   it.each<[string, string, string, ObligationName, string, string]>([
-    ["0 to 100", edit(/0\.25/, "37.5"), "FAIL", "kvUsage", "from 0 to 100", "divide it by 100"],
+    ["0 to 100", edit(/0\.25/, "37.5"), "FAIL", "kvUsage", "its range seems to be 0 to 100", "divide it by 100"],
     ["above 100", edit(/0\.25/, "2048"), "FAIL", "kvUsage", "is 2048", "from 0 to 1"],
     ["below 0", edit(/0\.25/, "-0.1"), "FAIL", "kvUsage", "is -0.1", "from 0 to 1"],
     ["NaN", edit(/0\.25/, "NaN"), "FAIL", "kvUsage", "is NaN", "from 0 to 1"],
@@ -165,8 +165,8 @@ describe("metrics that break the protocol", () => {
     ["a counter", edit(/waiting gauge/, "waiting counter"), "FAIL", "queued", "is a counter", "make it a gauge"],
     ["without type", edit(/# TYPE vllm:num_requests_waiting gauge\n/, ""), "FAIL", "queued", "no type", "# TYPE vllm:"],
     ["negative", edit(/"} 0\.0/, '"} -1'), "FAIL", "queued", "is -1, below 0", "how many requests"],
-    ["a mean", edit(/"} 0\.0/, '"} 0.5'), "FAIL", "queued", "no whole number", "not a mean"],
-    ["infinite", edit(/"} 0\.0/, '"} +Inf'), "FAIL", "queued", "is Infinity", "a number at all times"],
+    ["a mean", edit(/"} 0\.0/, '"} 0.5'), "FAIL", "queued", "not a whole number", "not a mean"],
+    ["infinite", edit(/"} 0\.0/, '"} +Inf'), "FAIL", "queued", "is Infinity", "always report a number"],
     [
       "running missing",
       edit(/^.*running.*gauge\n.*running.*\n/m, ""),
@@ -175,14 +175,14 @@ describe("metrics that break the protocol", () => {
       "not on the page",
       "expose it",
     ],
-    ["garbage", edit(/"} 0\.0/, '"} many'), "FAIL", "page", "1 lines of metrics", "NAME{"],
-    ["no max_lora", edit(/max_lora="4",/, ""), "FAIL", "lora", "no label max_lora", "fit one batch"],
+    ["garbage", edit(/"} 0\.0/, '"} many'), "FAIL", "page", "1 lines, of metrics", "NAME{"],
+    ["no max_lora", edit(/max_lora="4",/, ""), "FAIL", "lora", "no label max_lora", "fit in one batch"],
     ["odd max_lora", edit(/max_lora="4"/, 'max_lora="four"'), "FAIL", "lora", 'max_lora is "four"', "whole number"],
     ["no running", edit(/running_lora_adapters="sql, poet",/, ""), "FAIL", "lora", "no label running_lora", "comma"],
     ["no waiting", edit(/,waiting_lora_adapters=""/, ""), "warn", "loraWaiting", "no label waiting_lora", "queue"],
     ["milliseconds", edit(/\} 1767323040\.5/, "} 1767323040500"), "FAIL", "lora", "in milliseconds", "in seconds"],
     ["nanoseconds", edit(/\} 1767323040\.5/, "} 1.7673230405e18"), "FAIL", "lora", "in nanoseconds", "in seconds"],
-    ["no stamp", edit(/\} 1767323040\.5/, "} 1"), "FAIL", "lora", "is 1, no time", "Unix time"],
+    ["no stamp", edit(/\} 1767323040\.5/, "} 1"), "FAIL", "lora", "is 1, not a time", "Unix time"],
     ["tomorrow's stamp", edit(/\} 1767323040\.5/, "} 1777323040"), "FAIL", "lora", "in the future", "Unix time"],
     ["a LoRA counter", edit(/info gauge/, "info counter"), "FAIL", "lora", "is a counter", "make it a gauge"],
     ["no LoRA family", edit(/^.*lora(.|\n)*lora.*\n/m, ""), "FAIL", "lora", "has adapters, but", "expose it"],
@@ -193,7 +193,7 @@ describe("metrics that break the protocol", () => {
       "warn",
       "running",
       "2 series",
-      "one per port",
+      "one series per port",
     ],
   ])("%s", async (_, page, result, obligation, seen, remedy) => {
     const server = await withPage(page);
@@ -369,7 +369,7 @@ describe("APIs that break the protocol", () => {
       ),
       ["warn completions", "warn completionsUsage"],
       "completions",
-      'names the model "y"',
+      'the model in the answer is "y"',
       "model name of the request",
     ],
     [
@@ -445,7 +445,7 @@ describe("APIs that break the protocol", () => {
       instead(streamed(TEXT), 200, events(HI!).repeat(20_000), SSE),
       ["FAIL completionsStream", "warn completionsStreamUsage"],
       "completionsStream",
-      "beyond 1048576 bytes",
+      "the stream has more than 1048576 bytes",
       "max_tokens",
     ],
     [
@@ -516,7 +516,7 @@ describe("a server that cannot be checked", () => {
     const { origin } = await fakeServer();
     await expect(check(origin.replace("http:", "https:"))).rejects.toMatchObject({
       code: "CHECK_UNREACHABLE",
-      message: `cannot connect to ${origin.replace("http:", "https:")}: the server speaks no TLS; is it ${origin}?`,
+      message: `cannot connect to ${origin.replace("http:", "https:")}: the server does not speak TLS; try ${origin}`,
     });
   });
 
@@ -536,7 +536,7 @@ describe("a server that cannot be checked", () => {
       "FAIL  completions: POST /v1/completions: no complete answer within 1000 ms (MUST, Inference API Protocol) -> find out what the server waits for, or give it more time with --timeout",
     );
     expect(lines).toContainEqual(
-      "skip  chat completions: not tried after 3 requests without an answer (MUST, Inference API Protocol)",
+      "skip  chat completions: not sent after 3 requests without an answer (MUST, Inference API Protocol)",
     );
     expect(lines).toContainEqual(
       expect.stringMatching(/^FAIL {2}metrics page: GET \/metrics: no complete answer within/),
@@ -602,7 +602,7 @@ describe("what is shown", () => {
       title: "KVCacheUtilization",
       level: "MUST",
       paragraph: "Metrics Reporting",
-      seen: "vllm:kv_cache_usage_perc is 37.5, so it runs from 0 to 100",
+      seen: "vllm:kv_cache_usage_perc is 37.5, so its range seems to be 0 to 100",
       remedy: "divide it by 100: the range is 0 to 1",
     });
   });

@@ -169,7 +169,7 @@ class ServerCheck {
     const { origin } = this.#options;
     // OpenSSL reports an answer without TLS in these words. The rest of its text is an address in its sources.
     const why = detail.includes("wrong version number")
-      ? `the server speaks no TLS; is it ${origin.replace("https:", "http:")}?`
+      ? `the server does not speak TLS; try ${origin.replace("https:", "http:")}`
       : detail;
     return new SluiceError("CHECK_UNREACHABLE", `cannot connect to ${origin}: ${why}`);
   }

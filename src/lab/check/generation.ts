@@ -80,7 +80,7 @@ export function checkStream(api: Api, model: string, answer: ProbeAnswer | NoAns
   const finding = new Finding(stream);
   if (answer.cut)
     finding.broken(
-      `the stream goes on beyond ${MAX_ANSWER_BYTES} bytes though four tokens were asked for`,
+      `the stream has more than ${MAX_ANSWER_BYTES} bytes, but the request asked for four tokens`,
       "end the stream once max_tokens are sent",
     );
   if (answer.mediaType !== "text/event-stream") {
@@ -115,7 +115,7 @@ export function checkStream(api: Api, model: string, answer: ProbeAnswer | NoAns
       streamUsage,
       usage,
       "the stream",
-      "honour stream_options.include_usage with a last event that holds usage",
+      "if a request has stream_options.include_usage, send usage in a last event",
     ),
   ];
 }
@@ -124,7 +124,7 @@ function checkNames(finding: Finding, json: unknown, object: string, model: stri
   const name = at(json, "model");
   if (name !== model)
     finding.doubtful(
-      `the answer names the model ${JSON.stringify(name)?.slice(0, 100) ?? "not at all"}`,
+      `the model in the answer is ${JSON.stringify(name)?.slice(0, 100) ?? "missing"}`,
       "answer with the model name of the request",
     );
   const kind = at(json, "object");

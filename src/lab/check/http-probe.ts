@@ -99,7 +99,7 @@ export class HttpProbe {
     maxBytes: number,
   ): Promise<ProbeAnswer | NoAnswer> {
     if (this.#unanswered >= PATIENCE)
-      return { kind: "none", reason: "untried", detail: `not tried after ${PATIENCE} requests without an answer` };
+      return { kind: "none", reason: "untried", detail: `not sent after ${PATIENCE} requests without an answer` };
     const stop = new AbortController();
     const timer = this.#clock.after(this.#options.timeout, () => stop.abort());
     const connections = this.#connections;

@@ -41,7 +41,7 @@ function checkGauge(pages: readonly PageSamples[], wanted: Wanted): Verdict {
     return specification === undefined ? [] : [specification];
   });
   if (specifications.length === 0) {
-    finding.broken("the engine has no such metric", `expose one and name it with ${wanted.option}`);
+    finding.broken("the engine has no such metric", `expose this metric and name it with ${wanted.option}`);
     return finding.verdict("");
   }
   let last = "";
@@ -58,7 +58,7 @@ function checkGauge(pages: readonly PageSamples[], wanted: Wanted): Verdict {
     if (series.samples.length + series.more > 1)
       finding.doubtful(
         `${name} has ${series.samples.length + series.more} series`,
-        "expose one per port: pickers read the first one",
+        "expose one series per port: pickers read only the first series",
       );
     last = `${name} is a gauge, now ${series.samples[0]!.value}`;
   }
@@ -77,16 +77,16 @@ function checkType(finding: Finding, { specification, type }: Series): void {
 
 function count(finding: Finding, name: string, value: number): void {
   if (Number.isNaN(value) || !Number.isFinite(value))
-    finding.broken(`${name} is ${value}`, "report a number at all times, 0 when there is nothing");
+    finding.broken(`${name} is ${value}`, "always report a number; report 0 when there are none");
   else if (value < 0) finding.broken(`${name} is ${value}, below 0`, "report how many requests there are now");
   else if (!Number.isInteger(value))
-    finding.broken(`${name} is ${value}, no whole number`, "report how many requests there are now, not a mean");
+    finding.broken(`${name} is ${value}, not a whole number`, "report how many requests there are now, not a mean");
 }
 
 function fraction(finding: Finding, name: string, value: number): void {
   if (value >= 0 && value <= 1) return;
   if (value > 1 && value <= 100)
-    finding.broken(`${name} is ${value}, so it runs from 0 to 100`, "divide it by 100: the range is 0 to 1");
+    finding.broken(`${name} is ${value}, so its range seems to be 0 to 100`, "divide it by 100: the range is 0 to 1");
   else finding.broken(`${name} is ${value}`, "report the share of KV blocks in use, from 0 to 1");
 }
 
@@ -115,7 +115,7 @@ export function checkLora(
     const name = specification ?? "a metric of LoRA adapters";
     const none = skipped("loraWaiting", "there are no LoRA metrics");
     if (!adapters)
-      return [skipped("lora", `${name} is not on the page, which a server without adapters may leave out`), none];
+      return [skipped("lora", `${name} is not on the page; a server without adapters does not need it`), none];
     const finding = new Finding("lora");
     finding.broken(
       `the server has adapters, but ${name} is not on the page`,
@@ -153,11 +153,11 @@ export function checkLora(
 function checkLabels(finding: Finding, name: string, { labels }: PageSample): void {
   const max = labels.get("max_lora");
   if (max === undefined)
-    finding.broken(`${name} has no label max_lora`, "add how many adapters fit one batch, as a whole number");
+    finding.broken(`${name} has no label max_lora`, "add it: how many adapters fit in one batch, a whole number");
   else if (!/^\s*[1-9]\d{0,8}\s*$/.test(max))
     finding.broken(
       `max_lora is ${JSON.stringify(max.slice(0, 100))}`,
-      "give max_lora how many adapters fit one batch, as a whole number above 0",
+      "set max_lora to how many adapters fit in one batch, a whole number above 0",
     );
   if (!labels.has("running_lora_adapters"))
     finding.broken(
@@ -169,10 +169,11 @@ function checkLabels(finding: Finding, name: string, { labels }: PageSample): vo
 function checkTime(finding: Finding, name: string, value: number, now: number): void {
   const latest = now + DAY;
   if (value >= FIRST_PLAUSIBLE && value <= latest) return;
-  const remedy = "set the value to the Unix time of the last update, in seconds: the largest one counts as current";
+  const remedy =
+    "set the value to the Unix time of the last update, in seconds: pickers use the series with the largest value";
   const unit = UNITS.find(([, factor]) => value / factor >= FIRST_PLAUSIBLE && value / factor <= latest);
   if (unit !== undefined) finding.broken(`${name} is ${value}, a time in ${unit[0]}`, remedy);
-  else finding.broken(`${name} is ${value}, ${value > latest ? "a time in the future" : "no time"}`, remedy);
+  else finding.broken(`${name} is ${value}, ${value > latest ? "a time in the future" : "not a time"}`, remedy);
 }
 
 const UNITS = [
@@ -204,8 +205,8 @@ export const PREFIX_HITS: readonly string[] = [
 export function checkCacheConfig(page: PageSamples, engine: EngineMapping): Verdict {
   const numbers = cacheConfig(page, engine);
   if (numbers === undefined)
-    return skipped("cacheConfig", "the page does not tell", {
-      remedy: "expose block size and number of blocks where prefixes are reused: pickers guess them otherwise",
+    return skipped("cacheConfig", "the page does not show it", {
+      remedy: "if the server reuses prefixes, expose block size and number of blocks: otherwise pickers guess them",
     });
   const finding = new Finding("cacheConfig");
   for (const [what, value] of numbers)
@@ -260,8 +261,8 @@ export function checkPrefixReuse(cached: number | undefined, pages: readonly Pag
   const finding = new Finding("prefixReuse");
   if (hits === 0)
     finding.broken(
-      "a prompt sent twice was not found again",
-      "switch prefix caching on: routing by prefix gains nothing without it",
+      "the cache did not have a prompt that was sent twice",
+      "turn on prefix caching: without it, routing by prefix gains nothing",
     );
   return finding.verdict(`a prompt sent twice: ${hits} tokens came from the cache`);
 }

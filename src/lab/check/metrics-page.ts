@@ -138,9 +138,9 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
 }
 
 const NO_PAGE = {
-  connect: "accept the connections of scrapers also while the model works",
-  timeout: "answer scrapes at once also while the model works",
-  broken: "read in the log of the server why it cuts the page short or does not speak HTTP",
+  connect: "accept the connections of scrapers even while the model works",
+  timeout: "answer scrapes at once, even while the model works",
+  broken: "read the log of the server: the server cuts the page short or does not speak HTTP",
 } as const;
 
 function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | undefined, path: string): void {
@@ -148,7 +148,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
   if (answer.status === 401 || answer.status === 403)
     finding.broken(
       `${request} answered ${answer.status}`,
-      "serve metrics without credentials, because pickers send none; to go on with the check, give credentials with --header",
+      "serve metrics without credentials, because pickers send none; to continue the check, give credentials with --header",
     );
   else if (answer.status !== 200)
     finding.broken(
@@ -168,7 +168,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
   else {
     if (page.malformed > 0)
       finding.broken(
-        `${page.malformed} lines of metrics that pickers read are not in the Prometheus text format`,
+        `${page.malformed} lines, of metrics that pickers read, are not in the Prometheus text format`,
         'write NAME{label="value"} NUMBER',
       );
     if (!MEDIA_TYPES.has(answer.mediaType))
@@ -179,7 +179,7 @@ function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | 
     if (answer.took > SCRAPE_TIMEOUT)
       finding.doubtful(
         `the page took ${Math.round(answer.took)} ms`,
-        "answer within 1000 ms, better 10: the reference picker gives up after that",
+        "answer within 1000 ms, better within 10 ms: the reference picker gives up after 1000 ms",
       );
   }
 }

@@ -70,18 +70,21 @@ export async function checkUnknownModel(probe: HttpProbe): Promise<Verdict> {
 /** Checks that an adapter is served under its own name. @param adapter undefined when none is known */
 export async function checkAdapter(probe: HttpProbe, adapter: string | undefined): Promise<Verdict> {
   if (adapter === undefined)
-    return skipped("adapter", "no adapter is listed", { remedy: "name one with --lora, where there is one" });
+    return skipped("adapter", "no adapter is listed", { remedy: "if there is an adapter, name it with --lora" });
   const answer = await ask(probe, "completions", adapter, "Hello");
   const refused = refusal("adapter", `POST ${APIS.completions.path} with model ${adapter}`, answer);
   if (refused !== undefined || answer.kind === "none") return refused!;
   const finding = new Finding("adapter");
   const json = parseJson(answer.body);
   if (typeof at(json, "choices", 0, "text") !== "string")
-    finding.broken(`the adapter ${adapter} was answered without choices[0].text`, "serve the adapter as any model");
+    finding.broken(
+      `the adapter ${adapter} was answered without choices[0].text`,
+      "serve the adapter like any other model",
+    );
   const name = at(json, "model");
   if (name !== adapter)
     finding.doubtful(
-      `the answer names the model ${JSON.stringify(name)?.slice(0, 100) ?? "not at all"}`,
+      `the model in the answer is ${JSON.stringify(name)?.slice(0, 100) ?? "missing"}`,
       "answer with the name of the adapter",
     );
   return finding.verdict(`POST ${APIS.completions.path} with model ${adapter} was served`);

@@ -75,6 +75,6 @@ describe("names of metrics and engines", () => {
   it("takes a path for the metrics page", () => {
     expect(parseMetricsPath("/v2/metrics?x=1")).toBe("/v2/metrics?x=1");
     for (const text of ["metrics", "//evil", "/a b", "/\r\n", ""])
-      expect(refusal(() => parseMetricsPath(text))).toContain("begins with one slash");
+      expect(refusal(() => parseMetricsPath(text))).toContain("it must begin with one slash");
   });
 });

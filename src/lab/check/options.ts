@@ -66,7 +66,7 @@ export function parseHeader(text: string): readonly [name: string, value: string
   const name = text.slice(0, colon).trim();
   const value = text.slice(colon + 1).trim();
   if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9a-zA-Z-]+$/.test(name) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
-    throw new SluiceError("FLAG_VALUE", "a --header is not of the form 'Name: value' in printable characters");
+    throw new SluiceError("FLAG_VALUE", "a --header does not have the form 'Name: value' in printable characters");
   const key = name.toLowerCase();
   if (HOP_BY_HOP_HEADERS.has(key) || key === "content-length" || key === "content-type" || key === "expect")
     throw new SluiceError("FLAG_VALUE", `--header ${name} cannot be set: it belongs to the connection or to the body`);
@@ -78,7 +78,7 @@ export function parseMetricsPath(text: string): string {
   if (/^\/[\x21-\x7e]*$/.test(text) && !text.startsWith("//")) return text;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--metrics-path is ${JSON.stringify(text.slice(0, 200))}; it begins with one slash`,
+    `--metrics-path is ${JSON.stringify(text.slice(0, 200))}; it must begin with one slash`,
   );
 }
 

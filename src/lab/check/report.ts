@@ -10,7 +10,11 @@ export function verdictLine({ result, title, seen, level, paragraph, remedy }: V
 /** The last line. */
 export function summaryLine({ verdicts, engine, model, exitStatus }: CheckReport): string {
   const { ok, warn, FAIL, skip } = countsOf(verdicts);
-  const gist = ["every MUST that was checked holds", "a MUST is broken", "a MUST could not be checked"][exitStatus];
+  const gist = [
+    "the server meets every MUST that was checked",
+    "the server breaks a MUST",
+    "a MUST could not be checked",
+  ][exitStatus];
   const asked = model === undefined ? "" : `, model ${model}`;
   return `${ok} ok, ${warn} warn, ${FAIL} FAIL, ${skip} skip: ${gist} (metrics of ${engine}${asked})`;
 }

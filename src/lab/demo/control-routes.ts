@@ -33,8 +33,8 @@ export function controlRoutes(app: Hono, controls: DemoControls): void {
     app.post(path, async (context) => {
       const posted = await postedJson(context, {
         maxBody: MAX_BODY,
-        foreign: "orders come from the page of this demo only",
-        tooLong: `an order has a content-length of at most ${MAX_BODY} bytes`,
+        foreign: "only the page of this demo can send orders",
+        tooLong: `an order must have a content-length of at most ${MAX_BODY} bytes`,
         notJson: "the order is not JSON",
       });
       if ("refusal" in posted) return posted.refusal;

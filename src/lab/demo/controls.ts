@@ -16,7 +16,7 @@ import { type DemoWave, NO_WAVE } from "./wave.ts";
 
 /** The highest rate in requests per second and server: a little more than the servers can take. */
 const MOST_PER_SERVER = 30;
-const NOT_YET = "the demo first compares both policies with the same requests; the controls of traffic work after that";
+const NOT_YET = "the demo first compares both policies with the same requests; after that you can control the traffic";
 
 /** What the page orders, and the figures that it shows. The demo reads the rate and the policy from here. */
 export class Controls implements DemoControls {
@@ -106,7 +106,7 @@ export class Controls implements DemoControls {
     }
     const others = this.#cluster.servers.filter(({ pid }) => pid !== undefined && pid !== server.pid);
     if (server.pid !== undefined && others.length === 0)
-      throw new OrderRefused(409, "it is the last server that runs; it stays");
+      throw new OrderRefused(409, "this is the last running server; it stays");
     server.kill();
     this.#note(`${name} was killed; it returns in 3 s`);
   }

@@ -32,7 +32,7 @@ describe("the lag of the demo's own event loop", () => {
     expect(busyNote([fine, busy])).toEqual([
       "",
       "This machine was too busy: timers of the demo were late, in sluice by 20 ms (p90), 300 ms at worst.",
-      "Do not rely on the times above. End other programs and run it again.",
+      "Do not rely on the times above. End other programs and run the demo again.",
     ]);
   });
 });
@@ -44,7 +44,7 @@ describe("what the demo says of a request that failed", () => {
   const request = { number: 1, at: 0, system: "", question: "", maxTokens: 1 };
   it.each([
     ["UND_ERR_HEADERS_TIMEOUT", "Headers Timeout Error", "no answer began within 15 s"],
-    ["UND_ERR_BODY_TIMEOUT", "Body Timeout Error", "the answer stood still for 15 s"],
+    ["UND_ERR_BODY_TIMEOUT", "Body Timeout Error", "the answer sent nothing for 15 s"],
     ["UND_ERR_SOCKET", "other side closed", "the gateway ended the connection before its answer"],
     ["ECONNREFUSED", "connect ECONNREFUSED 127.0.0.1:8080", "connect ECONNREFUSED 127.0.0.1:8080"],
   ])("is a reason: %s", async (code, message, detail) => {

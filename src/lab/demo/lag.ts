@@ -58,6 +58,6 @@ export function busyNote(parts: readonly { readonly name: string; readonly lagMs
   return [
     "",
     `This machine was too busy: timers of the demo were late, in ${late.join("; in ")}.`,
-    "Do not rely on the times above. End other programs and run it again.",
+    "Do not rely on the times above. End other programs and run the demo again.",
   ];
 }

@@ -92,7 +92,7 @@ class Demo {
     if (durationMs !== undefined || json) return;
 
     screen.say(`\nwhy a request went to its server: sluice explain --admin ${adminUrl} --last`);
-    screen.say(`the traffic goes on, and the page controls it: ${adminUrl}/; Ctrl-C ends it`);
+    screen.say(`the traffic continues; control it on the page: ${adminUrl}/; Ctrl-C ends the demo`);
     await this.#live(setting, controls);
   }
 

@@ -122,9 +122,9 @@ function reasonOf(error: unknown): string {
     case "UND_ERR_HEADERS_TIMEOUT":
       return `no answer began within ${ANSWER_LIMIT_MS / 1000} s`;
     case "UND_ERR_BODY_TIMEOUT":
-      return `the answer stood still for ${ANSWER_LIMIT_MS / 1000} s`;
+      return `the answer sent nothing for ${ANSWER_LIMIT_MS / 1000} s`;
     case "UND_ERR_CONNECT_TIMEOUT":
-      return "the gateway took no connection in time";
+      return "the gateway accepted no connection in time";
     case "UND_ERR_SOCKET":
     case "ECONNRESET":
       return "the gateway ended the connection before its answer";

@@ -51,8 +51,7 @@ export class DemoWave {
     const { clock, random } = this.#options;
     this.#running ??= this.#start();
     const { producer } = await this.#running;
-    if ((await producer.requestQueueDepth()) + count > MOST_WAITING)
-      return `at most ${MOST_WAITING} messages wait at a time`;
+    if ((await producer.requestQueueDepth()) + count > MOST_WAITING) return `at most ${MOST_WAITING} messages can wait`;
     const deadline = Math.floor(clock.wall() / 1000) + PATIENCE;
     await producer.submitRequests(
       Array.from({ length: count }, () => ({

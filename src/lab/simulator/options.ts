@@ -26,17 +26,20 @@ const FAULT = { fault: true };
  */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
-  port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),
+  port: integer(8000, 0, 65535, "first port to listen on; 0 = any free port"),
   instances: integer(1, 1, 64, "servers in one process, on consecutive ports (only in sluice)"),
-  "data-parallel-size": integer(1, 1, 8, "ranks; rank i listens on port + i"),
+  "data-parallel-size": integer(1, 1, 8, "data-parallel ranks; rank i listens on port + i"),
   model: textOption("sim", "name of the base model"),
-  "served-model-name": list(z.string().min(1), "names clients may use for the base model; the first one is reported"),
+  "served-model-name": list(
+    z.string().min(1),
+    "names that clients may use for the base model; the simulator reports the first name",
+  ),
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
-    "engine whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; except for vllm, the page shows only the load (only in sluice)",
+    "engine whose metric names /metrics uses: vllm, sglang, trtllm-serve or triton-tensorrt-llm; except for vllm, the page shows only the load (only in sluice)",
   ),
-  mode: choice(["random", "echo"], "random", "text of the answers: canned sentences (random) or the prompt (echo)"),
+  mode: choice(["random", "echo"], "random", "text of the answers: fixed sentences (random) or the prompt (echo)"),
   seed: integer(
     1,
     0,
@@ -59,15 +62,15 @@ const SHAPE = {
     0,
     0,
     1024,
-    "adapters kept in memory, 0 or at least max-loras; the simulator checks the value, and ignores it otherwise",
+    "adapters kept in memory, 0 or at least max-loras; the simulator only checks the value",
   ),
 
-  "enable-kvcache": flag(DEFAULT_ENGINE.enableKvcache, "keep prompt prefixes and find them again"),
+  "enable-kvcache": flag(DEFAULT_ENGINE.enableKvcache, "cache prompt prefixes, and reuse them"),
   "kv-cache-size": integer(DEFAULT_ENGINE.kvCacheSize, 1, 2 ** 24, "blocks in the KV cache"),
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
   "kv-events": textOption(
     "",
-    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with *, and each further server adds 1 to the port; it connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
+    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with * (each further server adds 1 to the port), and connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
   ),
   "kv-events-replay": textOption(
     "",
@@ -117,7 +120,7 @@ const SHAPE = {
   ),
   "kv-cache-transfer-time-std-dev": durationOption(
     L.kvCacheTransferTimeStdDev,
-    "standard deviation of the whole transfer",
+    "standard deviation of the whole KV transfer",
     LIVE,
   ),
   "time-factor-under-load": real(

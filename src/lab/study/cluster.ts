@@ -92,10 +92,7 @@ export class SimCluster {
       this.#admission = new LegacyAdmission(detector);
       const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
       const { baseline } = options;
-      if (baseline !== undefined) {
-        const saturation = detector.saturation.bind(detector);
-        this.#spare = new SpareRoom({ clock, baseline, pool, saturation });
-      }
+      if (baseline !== undefined) this.#spare = new SpareRoom({ clock, baseline, pool, detector: () => detector });
       if (config.flowControl !== undefined) {
         const settings = flowControlSettings(config.flowControl, this.#instances, detector);
         this.#flowControl = new FlowControl({ clock, settings, pool, events: NO_EVENTS });

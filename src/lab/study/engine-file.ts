@@ -15,27 +15,27 @@ const whole = (least: number, about: string) => z.number().int().min(least).max(
 
 /** Milliseconds, but for numbers of things; the formula is in docs/use/simulate.md. */
 const SCHEMA = z.strictObject({
-  preset: z.string().optional().describe("The preset whose figures apply for keys that the file lacks."),
-  about: z.string().max(500).optional().describe("A sentence for people."),
+  preset: z.string().optional().describe("The preset that gives the keys that the file lacks."),
+  about: z.string().max(500).optional().describe("A description for readers."),
   cost: z
     .strictObject({
-      base: ms("The least time of a step.").refine((base) => base !== 0, "must be more than 0"),
-      prefill: ms("A prompt token that is computed."),
-      attention: ms("A pair of a prompt token and a token before it."),
-      context: ms("A token of context of the sequences that generate."),
-      sequence: ms("A sequence of the step."),
+      base: ms("Milliseconds of a step without tokens.").refine((base) => base !== 0, "must be more than 0"),
+      prefill: ms("Milliseconds for each computed prompt token."),
+      attention: ms("Milliseconds for each pair of a prompt token and an earlier token."),
+      context: ms("Milliseconds for each token of context of a generating sequence."),
+      sequence: ms("Milliseconds for each sequence of a step."),
     })
     .optional(),
-  apiMs: ms("Work of the API process on a request, one request after the other."),
+  apiMs: ms("Milliseconds of the API process for each request; it takes one request after the other."),
   tokenBudget: whole(1, "The most tokens of a step."),
   maxNumSeqs: whole(1, "The most sequences of a step."),
   maxWaitingQueueLength: whole(0, "The most waiting sequences."),
-  maxModelLen: whole(2, "Tokens of the longest prompt with its answer."),
+  maxModelLen: whole(2, "The most tokens of a prompt together with its answer."),
   kvBlocks: whole(1, "Blocks of the KV cache."),
   blockSize: whole(1, "Tokens of a block."),
   prefixCache: z.boolean().optional().describe("Whether the engine caches prefixes."),
   maxLoras: whole(1, "The most loaded adapters."),
-  loraLoadMs: ms("The load of an adapter."),
+  loraLoadMs: ms("Milliseconds to load an adapter."),
 });
 
 /**

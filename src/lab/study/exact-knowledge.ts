@@ -7,6 +7,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
 } from "../../base/plugin/keys.ts";
 import type { PluginDefinition, ProduceContext, Producer } from "../../base/plugin/kinds.ts";
 import type { ConfiguredPlugin, EffectiveConfig } from "../../picker/config/effective.ts";
@@ -115,12 +116,14 @@ export class ExactKnowledge {
     const { endpoints, count } = candidates;
     const matched = candidates.column(PREFIX_MATCHED_BLOCKS).fill(0, 0, count);
     const cached = candidates.column(PREFIX_CACHED_BLOCKS).fill(0, 0, count);
+    const unconfirmed = candidates.column(PREFIX_UNCONFIRMED_BLOCKS).fill(0, 0, count);
     const keys = this.#keysOf(request);
     candidates.column(PREFIX_TOTAL_BLOCKS).fill(keys.length / 2, 0, count);
     candidates.column(PREFIX_BLOCK_TOKENS).fill(Math.max(1, this.#blockSize), 0, count);
     this.#index.begin(endpoints, count);
     for (let i = 0; i < keys.length && this.#index.extend(keys[i]! | 0, keys[i + 1]! | 0); i += 2);
-    this.#index.finish(endpoints, count, { weighted: matched, blocks: cached });
+    this.#index.finish(endpoints, count, { weighted: matched, blocks: cached, confirmed: unconfirmed });
+    for (let i = 0; i < count; i++) unconfirmed[i] = cached[i]! - unconfirmed[i]!;
   }
 
   #keysOf(request: InferenceRequest): Uint32Array {

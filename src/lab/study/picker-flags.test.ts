@@ -38,7 +38,7 @@ describe("the flags of pickers", () => {
 
   it("are told in the heading of the results", () => {
     expect(pickersText({ count: 4, sharing: { delayMs: 20, loss: 0.055 } })).toBe(
-      "4 pickers that hear of each other after 20 ms, 5.5 % of the messages lost",
+      "4 pickers that hear from each other after 20 ms, 5.5 % of the messages lost",
     );
     expect(pickersText({ count: 2, sharing: undefined })).toBe("2 pickers that share nothing");
   });

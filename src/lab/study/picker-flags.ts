@@ -58,9 +58,9 @@ function lossOf(text: string): number {
   );
 }
 
-/** For people: `4 pickers that hear of each other after 20 ms`. */
+/** For people: `4 pickers that hear from each other after 20 ms`. */
 export function pickersText({ count, sharing }: SimPickers): string {
   if (sharing === undefined) return `${count} pickers that share nothing`;
   const lost = sharing.loss === 0 ? "" : `, ${Number((100 * sharing.loss).toFixed(2))} % of the messages lost`;
-  return `${count} pickers that hear of each other after ${sharing.delayMs} ms${lost}`;
+  return `${count} pickers that hear from each other after ${sharing.delayMs} ms${lost}`;
 }

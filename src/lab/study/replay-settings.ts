@@ -30,11 +30,11 @@ export function replaySettings(flags: ReplayFlags, { policies, presets }: Simula
   const allowExperimental = flags.allowExperimentalPlugins === true;
   const { configFile: files = [], profile, recordedWith, rate, servers, engine, promptTokens, policy } = flags;
   if (files.length > 1)
-    throw new SluiceError("FLAG_CONFLICT", "--replay tries one configuration: give --config-file one file");
+    throw new SluiceError("FLAG_CONFLICT", "--replay tries one configuration: give one --config-file");
   if (rate !== undefined && rate.length !== 1)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--replay plays at one rate: give --rate one number, or omit --rate for the recorded rate",
+      "--replay plays at one rate: give one --rate, or omit --rate for the recorded rate",
     );
   const seeds = wholeFlag(flags.seeds ?? "1", "--seeds", 1, MAX_SEEDS);
   const first = wholeFlag(flags.seed ?? "1", "--seed", 0, 2 ** 32 - seeds);

@@ -138,11 +138,14 @@ export async function runReplay(
     if (json) streams.out(`${JSON.stringify({ ...replayed, partial })}\n`);
     else {
       streams.out(replayStudyText(replayed, { width: streams.width }));
-      if (partial) streams.out("\nPARTIAL: the replay ended before it had read and played everything.\n");
+      if (partial) streams.out("\nPARTIAL: the replay ended before it had read and played all records.\n");
     }
     if (html !== undefined) {
       if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);
-      else streams.progress.write("no report: only requests of an access log are simulated, and there is none\n");
+      else
+        streams.progress.write(
+          "no report: Sluice simulates only requests of an access log, and there is no access log\n",
+        );
     }
     return statusOf(signal);
   });
@@ -186,13 +189,13 @@ export async function checkReportFile(file: string): Promise<void> {
   try {
     await access(folder, constants.W_OK);
   } catch (cause) {
-    const reason = isMissing(cause) ? `there is no folder ${folder}: make it` : messageOf(cause);
+    const reason = isMissing(cause) ? `there is no folder ${folder}: create it` : messageOf(cause);
     throw new SluiceError("FLAG_VALUE", `--html ${file}: the report cannot be written: ${reason}`, { cause });
   }
   if ((await stat(file).catch(() => undefined))?.isDirectory())
     throw new SluiceError(
       "FLAG_VALUE",
-      `--html ${file} is a directory: give a file in it, as ${join(file, "report.html")}`,
+      `--html ${file} is a directory: give a file in it, such as ${join(file, "report.html")}`,
     );
 }
 

@@ -183,7 +183,7 @@ describe("simulateSettings", () => {
     ],
     [
       ...(["a file by a name that is taken", [], { policy: ["default"], configFile: ["x/mine", "mine"] }] as const),
-      "FLAG_CONFLICT: --config-file mine has the name of another policy; give its path in another way, for example as ./mine",
+      "FLAG_CONFLICT: --config-file mine has the name of another policy; write its path in another way, for example ./mine",
     ],
     [
       ...(["an engine", [], { engine: "llama-3-8b-h10" }] as const),

@@ -181,7 +181,7 @@ function policiesOf(
     if (taken && chosen.some(({ name }) => name === file))
       throw new SluiceError(
         "FLAG_CONFLICT",
-        `--config-file ${file} has the name of another policy; give its path in another way, for example as ./${file}`,
+        `--config-file ${file} has the name of another policy; write its path in another way, for example ./${file}`,
       );
     chosen.push(taken ? { ...policy, name: file } : policy);
   }

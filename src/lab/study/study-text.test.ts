@@ -32,7 +32,7 @@ describe("studyText", () => {
     expect(studyText(studyOf(runs(), { speed }), { planned: 18 })).toBe(`\
 b2b-saas: 150 customers with a system prompt each
 8 servers of qwen3-32b-2xh100; 45 s of arrivals at 10, 60 requests/s; metrics read every 50 ms; seeds 1 to 3
-realised: 450 to 2,700 requests a run, prompts of 7,200 tokens and answers of 250 on average
+actual: 450 to 2,700 requests per run, prompts of 7,200 tokens and answers of 250 on average
 
 At 60 requests/s: medians of 3 seeds, below them the minimum and the maximum
 policy                   TTFT p50   TTFT p90  faster   TTFT p99       tokens/s  more  hits  max/mean  rejected
@@ -54,7 +54,7 @@ round-robin             6.67 s  40.0 s
 default                  22 ms  130 ms
 sticky-until-saturated   25 ms  150 ms
 
-TTFT      time from a request's arrival to its first token; p90: nine in ten are quicker
+TTFT      time from a request's arrival to its first token; p90: 90 % are shorter
 faster    how many times shorter the TTFT p90 is than round-robin's
 tokens/s  output tokens of all servers; more: how many times those of round-robin
 hits      share of the prompts' tokens that a cache held
@@ -213,7 +213,7 @@ Speed of the simulation: 12,340 requests per second of real time with the schedu
     expect(block(told, "TTFT p90 over")[4]).toBe("sticky-until-saturated   25 ms       -");
     expect(told).toMatch(/\n\nPARTIAL: 12 of 18 runs were complete when the study ended\.\n$/);
     expect(studyText(studyOf([], { policies: [{ name: "default", about: "" }], seeds: [1] }), { planned: 18 })).toBe(
-      "Nothing was finished.\n\nPARTIAL: 0 of 18 runs were complete when the study ended.\n",
+      "No run was finished.\n\nPARTIAL: 0 of 18 runs were complete when the study ended.\n",
     );
     expect(studyText(studyOf(given.slice(0, 4)), { planned: 18 })).toContain("At 10 requests/s");
   });

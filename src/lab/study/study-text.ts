@@ -47,7 +47,7 @@ export function planText({ workloads, policies, seeds }: StudyPlan, size: PlanSi
 export function studyText(study: Study, { width = WIDEST, planned }: StudyTextOptions): string {
   const room = Math.min(WIDEST, Math.max(NARROWEST, width));
   const blocks = study.workloads.flatMap((workload) => workloadBlocks(study, workload, room));
-  if (study.runs.length === 0) blocks.push(["Nothing was finished."]);
+  if (study.runs.length === 0) blocks.push(["No run was finished."]);
   else blocks.push(legend(study, room));
   if (study.speed !== undefined) blocks.push(wrapped(speedText(study.speed), room));
   if (study.runs.length < planned)
@@ -120,7 +120,7 @@ function realisedText(runs: readonly RunResult[]): string {
   const requests = runs.map((run) => run.requests);
   const prompts = runs.map((run) => run.promptTokens);
   const answers = runs.map((run) => run.outputTokens);
-  return `realised: ${between(requests)} requests a run, prompts of ${between(prompts)} tokens and answers of ${between(answers)} on average`;
+  return `actual: ${between(requests)} requests per run, prompts of ${between(prompts)} tokens and answers of ${between(answers)} on average`;
 }
 
 function between(values: readonly number[]): string {
@@ -191,7 +191,7 @@ function overlap(some: readonly number[], others: readonly number[]): boolean {
 
 /** The terms of the tables of flow control. */
 const FLOW_WORDS: readonly (readonly [string, string])[] = [
-  ["wait", "time in flow control, of the requests that went on to a server"],
+  ["wait", "time in flow control, of requests that reached a server"],
   ["even", "Jain's index over the tokens that the tenants got: 1 = all got the same"],
   ["wasted", "share of the computed tokens whose requests were evicted"],
   ["backlog", "tokens/s of prompts and answers of requests with a priority below 0"],
@@ -201,7 +201,7 @@ const FLOW_WORDS: readonly (readonly [string, string])[] = [
 function legend({ policies, runs }: Study, width: number): string[] {
   const first = nameText(policies[0]!.name);
   const words: readonly (readonly [string, string])[] = [
-    ["TTFT", "time from a request's arrival to its first token; p90: nine in ten are quicker"],
+    ["TTFT", "time from a request's arrival to its first token; p90: 90 % are shorter"],
     ...(policies.length > 1
       ? ([
           ["faster", `how many times shorter the TTFT p90 is than ${first}'s`],

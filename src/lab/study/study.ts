@@ -160,7 +160,7 @@ async function playable(policy: string, source: ConfigSource): Promise<Effective
     throw new SluiceError(
       "FLAG_VALUE",
       `policy ${policy} cannot be simulated: before each decision it waits for its plugin ${named}, and ` +
-        "simulated time does not wait; remove the plugin from the file",
+        "simulated time cannot wait; remove the plugin from the file",
     );
   } finally {
     instances.close();

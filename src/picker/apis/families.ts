@@ -49,12 +49,12 @@ export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
   defineParser({
     type: "openai-parser",
     describe:
-      "Reads OpenAI's APIs: chat, completions, responses, conversations, embeddings, images; as the only parser it treats every other path as completions.",
+      "Reads OpenAI's APIs: chat, completions, responses, conversations, embeddings, images. If it is the only parser, it treats every other path as completions.",
     create: () => openai,
   }),
   defineParser({
     type: "anthropic-parser",
-    describe: "Reads Anthropic's messages, and the model of its token count.",
+    describe: "Reads Anthropic's Messages API, and the model of token count requests.",
     create: () => anthropic,
   }),
   defineParser({
@@ -64,17 +64,17 @@ export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
   }),
   defineParser({
     type: "passthrough-parser",
-    describe: "Takes every path that no other parser claims, untouched: no model, no prefix, no usage.",
+    describe: "Passes on every path that no other parser claims: no model, no prefix, no usage.",
     create: () => passthroughFamily,
   }),
   defineParser({
     type: "vllmgrpc-parser",
-    describe: "Reads vLLM's gRPC API, Generate and Embed; as the only parser it refuses every other path.",
+    describe: "Reads vLLM's gRPC API, Generate and Embed. If it is the only parser, it refuses every other path.",
     create: () => vllmGrpc,
   }),
   defineParser({
     type: "sglanghttp-parser",
-    describe: "Reads SGLang's own /generate where token ids are given.",
+    describe: "Reads SGLang's own /generate in requests with token ids.",
     create: () => sglangHttp,
   }),
   defineParser({

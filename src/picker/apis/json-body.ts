@@ -128,7 +128,7 @@ export function notJson(cause: string, what: "bodyMap" | "body" = "bodyMap"): Re
 /** Returns the error in plain words instead of those of Go's decoder. */
 function plain(cause: string): string {
   const kind = /^json: cannot unmarshal (\w+) into/.exec(cause)?.[1];
-  if (kind !== undefined) return `the request body must be a JSON object, and is ${KINDS[kind] ?? `a ${kind}`}`;
+  if (kind !== undefined) return `the request body must be a JSON object, but is ${KINDS[kind] ?? `a ${kind}`}`;
   return cause === "unexpected end of JSON input"
     ? "the request body is empty or ends too early; send a complete JSON object"
     : `the request body is not valid JSON: ${cause}`;

@@ -40,7 +40,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
   it("S-65: is absent with injectDefaults: false and no source, with a warning", () => {
     expect(sources("dataLayer: {injectDefaults: false}\n")).toEqual([]);
     expect(load(`${HEAD}dataLayer:\n  injectDefaults: false\n`).warnings).toEqual([
-      "c.yaml:4:3: without a source Sluice reads no metrics: all endpoints look alike, and utilization-detector counts them as saturated; list sources, or remove this",
+      "c.yaml:4:3: without a source, Sluice reads no metrics: all endpoints look alike, and utilization-detector counts all of them as saturated; list sources, or remove `injectDefaults`",
     ]);
     const listed = `${TWO}dataLayer: {injectDefaults: false, sources: [{pluginRef: stats, extractors: [{pluginRef: ours}]}]}`;
     expect(sources(listed)).toHaveLength(1);
@@ -69,8 +69,8 @@ dataLayer:
     ]);
     const twice = `${text.replace("ours}]}", "ours}, {pluginRef: other}]}")}  - {pluginRef: stats}\n`;
     expect(problemsOf(HEAD + twice)).toEqual([
-      "c.yaml:10:57: dataLayer.sources[0].extractors[1].pluginRef: stats is read by an extractor of type core-metrics-extractor already; keep one",
-      "c.yaml:12:6: dataLayer.sources[2].pluginRef: dataLayer.sources lists stats twice; keep one, with the extractors of both",
+      "c.yaml:10:57: dataLayer.sources[0].extractors[1].pluginRef: stats already has an extractor of type core-metrics-extractor; keep one of the two",
+      "c.yaml:12:6: dataLayer.sources[2].pluginRef: dataLayer.sources lists stats twice; keep one entry, with the extractors of both",
     ]);
   });
 

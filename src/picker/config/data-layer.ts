@@ -15,9 +15,9 @@ const TOPOLOGY = "topology-extractor";
 /** What a plugin of each payload is for in messages, and the usual reader of a source that delivers it. */
 const PAYLOADS: Readonly<Record<Payload, { readonly words: string; readonly reader: string }>> = {
   metrics: { words: "the metrics", reader: EXTRACTOR },
-  "cluster-metrics": { words: "the metrics of clusters", reader: "multicluster-metrics-extractor" },
-  "gpu-metrics": { words: "the figures of GPUs", reader: "dcgm-extractor" },
-  models: { words: "the lists of models", reader: "models-data-extractor" },
+  "cluster-metrics": { words: "the cluster metrics", reader: "multicluster-metrics-extractor" },
+  "gpu-metrics": { words: "the GPU metrics", reader: "dcgm-extractor" },
+  models: { words: "the model lists", reader: "models-data-extractor" },
   endpoints: { words: "the notifications", reader: "approx-prefix-cache-producer" },
   pods: { words: "the notifications", reader: TOPOLOGY },
 };
@@ -56,8 +56,11 @@ export function readDiscovery(
 ): ConfiguredPlugin<"discovery"> | undefined {
   const { data, dataLayer } = envelope;
   if (data && dataLayer)
-    into.push({ path: ["data"], problem: "data is the old name of dataLayer, and the file has both; merge them" });
-  else if (data) warn(["data"], "data is deprecated; it is called dataLayer now");
+    into.push({
+      path: ["data"],
+      problem: "the file has dataLayer and also data, its old name; merge both into dataLayer",
+    });
+  else if (data) warn(["data"], "data is deprecated; write dataLayer");
   const [section, layer] = dataLayerOf(envelope);
   const reference = discoveryOf(layer);
   if (reference === undefined) return undefined;
@@ -107,14 +110,17 @@ export function readDataSources(
       const unfit = whyUnfit(plugin, delivered, pluginRef);
       if (unfit !== undefined) into.push({ path: place, problem: unfit });
       else if (other !== undefined)
-        into.push({ path: place, problem: `${pluginRef} is read by an extractor of type ${type} already; keep one` });
+        into.push({
+          path: place,
+          problem: `${pluginRef} already has an extractor of type ${type}; keep one of the two`,
+        });
       else readers.push(plugin);
     });
     if (source === undefined) return;
     const place = [...path, "pluginRef"];
     if (!isSource(source)) into.push({ path: place, problem: notA("a data source", source) });
     else if (sources.some((other) => other.source.name === source.name)) {
-      const problem = `${name}.sources lists ${pluginRef} twice; keep one, with the extractors of both`;
+      const problem = `${name}.sources lists ${pluginRef} twice; keep one entry, with the extractors of both`;
       into.push({ path: place, problem });
     } else {
       sources.push({ source, extractors: readers });
@@ -129,7 +135,7 @@ export function readDataSources(
   } else if (!sources.some(({ source }) => LOAD.has(payloadOf(source.definition))))
     warn(
       [name, "injectDefaults"],
-      "without a source Sluice reads no metrics: all endpoints look alike, and utilization-detector counts them as saturated; list sources, or remove this",
+      "without a source, Sluice reads no metrics: all endpoints look alike, and utilization-detector counts all of them as saturated; list sources, or remove `injectDefaults`",
     );
   return sources;
 
@@ -148,9 +154,7 @@ function whyUnfit(plugin: TableEntry, delivered: Payload, source: string): strin
       ? undefined
       : `the plugin ${name} is a ${definition.kind}, and this source notifies only producers; name a producer`;
   if (delivered === "pods")
-    return definition.type === TOPOLOGY
-      ? undefined
-      : `the plugin ${name} learns nothing from pods; only a ${TOPOLOGY} does`;
+    return definition.type === TOPOLOGY ? undefined : `the plugin ${name} cannot read pods; name a ${TOPOLOGY}`;
   if (!isExtractor(plugin)) return notA("an extractor", plugin);
   const reads = payloadOf(definition);
   if (reads === delivered || (TEXT_PAGES.has(reads) && TEXT_PAGES.has(delivered))) return undefined;
@@ -179,7 +183,7 @@ export function checkCollected(
     const { needs } = definition;
     if (needs !== undefined && !readers.some(({ definition }) => payloadOf(definition) === needs)) {
       const { reader } = PAYLOADS[needs];
-      const problem = `plugin ${name} reads what a ${reader} collects, and no source in dataLayer.sources has one; add it`;
+      const problem = `plugin ${name} needs the data of a ${reader}, but no source in dataLayer.sources has this extractor; add it`;
       into.push({ path, problem });
     }
     for (const key of attributesOf(member)) {
@@ -188,7 +192,7 @@ export function checkCollected(
       const near = nearest(key, written);
       const hint =
         near === undefined
-          ? `; let ${producer || "an extractor"} in dataLayer.sources write it`
+          ? `; configure ${producer || "an extractor"} in dataLayer.sources to write it`
           : `; did you mean \`${partsOf(near)[0]}\` of ${partsOf(near)[1]}?`;
       warn(path, `plugin ${name} reads the attribute ${attribute}, which no endpoint has${hint}`);
     }

@@ -52,13 +52,13 @@ function asMapping({ code, input }: { readonly code?: string | undefined; readon
 
 /** Returns the schema of one of the thresholds of v1.2 to v1.4; the detector made from it checks its value. */
 function inline(what: string) {
-  return z.unknown().optional().describe(`Deprecated: ${what}, a parameter of utilization-detector.`);
+  return z.unknown().optional().describe(`Deprecated: ${what}. Now a parameter of utilization-detector.`);
 }
 
 function dataLayer() {
   return z.strictObject({
     discovery: discovery().nullish(),
-    injectDefaults: z.boolean().nullish().describe("Whether the usual source is added where none is listed."),
+    injectDefaults: z.boolean().nullish().describe("Whether Sluice adds the default source when the list has none."),
     sources: z
       .array(
         reference("the data source is missing a pluginRef").extend({
@@ -121,19 +121,19 @@ export function envelopeSchema(registry: PluginRegistry) {
       const reason =
         (notYet && `is not supported yet: ${notYet}`) ??
         (noMore && `is not supported any more: ${noMore}`) ??
-        `is not registered${didYouMean(type, near) || `; the nearest are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; for a type of your own, add \`module\`, the path of its file`}`;
+        `is not registered${didYouMean(type, near) || `; the nearest types are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; for your own type, add \`module\`, the path of its file`}`;
       context.addIssue({ code: "custom", message: `plugin type ${type} ${reason}` });
     },
   );
   const detector = "saturation detector plugin reference is empty";
-  const empty = `the file is empty; it begins with \`apiVersion: ${API_VERSIONS[0]}\` and \`kind: EndpointPickerConfig\``;
+  const empty = `the file is empty; begin it with \`apiVersion: ${API_VERSIONS[0]}\` and \`kind: EndpointPickerConfig\``;
   return z.strictObject(
     {
       apiVersion: z.enum(API_VERSIONS),
       kind: z.literal("EndpointPickerConfig", {
         error: ({ input }) =>
           input === "ConfigMap"
-            ? "this is a ConfigMap: give the text under a key of its `data`, as a file of its own"
+            ? "this is a ConfigMap: save the text under the key of its `data` as a separate file"
             : undefined,
       }),
       plugins: z
@@ -145,7 +145,7 @@ export function envelopeSchema(registry: PluginRegistry) {
               .string()
               .min(1, { error: "name the file that defines the plugin type, or remove the key" })
               .nullish()
-              .describe("A file of yours that defines the type, beside the configuration."),
+              .describe("Your file that defines the type, in the folder of the configuration."),
             weight: z
               .never({ error: "move the weight to schedulingProfiles, beside the pluginRef of a scorer" })
               .optional(),
@@ -194,7 +194,7 @@ export function envelopeSchema(registry: PluginRegistry) {
           if (Boolean(value.pluginRef) === isInline) context.addIssue({ code: "custom", path: ["pluginRef"], message });
         })
         .nullish()
-        .describe("Deprecated: flowControl.saturationDetector."),
+        .describe("Deprecated: use flowControl.saturationDetector."),
       dataLayer: dataLayer().nullish(),
       flowControl: z
         .strictObject({
@@ -228,7 +228,9 @@ export function envelopeSchema(registry: PluginRegistry) {
             .nullish(),
         })
         .nullish(),
-      parser: reference("the parser is missing a pluginRef").nullish().describe("Deprecated: requestHandler.parsers."),
+      parser: reference("the parser is missing a pluginRef")
+        .nullish()
+        .describe("Deprecated: use requestHandler.parsers."),
       data: dataLayer().nullish().describe("Deprecated: the name of dataLayer in v1.3 and v1.4."),
     },
     { error: ({ input }) => (input === null ? empty : undefined) },

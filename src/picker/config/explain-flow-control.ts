@@ -55,7 +55,7 @@ export function explainFlowControl({ loaded, raw, line, note }: ExplanationParts
   ): Record<string, unknown> => {
     const limit = (key: "maxBytes" | "maxRequests"): unknown => {
       const isZero = entry[key] === 0;
-      const origin = isZero ? `default: 0 of ${line([...path, key])} counts as none` : "default";
+      const origin = isZero ? `default: 0 in ${line([...path, key])} counts as not set` : "default";
       return given([...path, key], Boolean(entry[key]), BAND_DEFAULTS[key], origin);
     };
     const at = (key: string): Path => [...path, key];
@@ -73,7 +73,7 @@ export function explainFlowControl({ loaded, raw, line, note }: ExplanationParts
     : { ...other };
   if (!section.defaultNegativePriorityBand)
     for (const key of Object.keys(negative))
-      note([...top("defaultNegativePriorityBand"), key], "default: that of defaultPriorityBand");
+      note([...top("defaultNegativePriorityBand"), key], "default: the value of defaultPriorityBand");
   const listed = (section.priorityBands ?? []).map((entry, index) => {
     const path = [...top("priorityBands"), index];
     const priority = set([...path, "priority"], entry.priority, line([...path, "priority"]));

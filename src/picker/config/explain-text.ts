@@ -41,7 +41,7 @@ export function explainText({
     ...reads.map(({ plugin, producers }) => `${plugin} reads what ${producers.join(", ")} writes.`),
     `Made automatically: ${automatic.map(({ name }) => name).join(", ") || "nothing"}.`,
     `Flow control: ${QUEUEING[queueing]}.`,
-    ...("requestHandler" in config ? [] : ["Parsers: the default ones."]),
+    ...("requestHandler" in config ? [] : ["Parsers: the default parsers."]),
     ...warnings.map((warning) => `Warning: ${warning}`),
   ];
   return `${head.map((line) => `# ${line}\n`).join("")}${document.toString({ lineWidth: 0, minContentWidth: 0 })}`;
@@ -51,7 +51,7 @@ const QUEUEING = {
   on: "on",
   off: "off",
   "with InferenceModels":
-    "off; while InferenceModels of a v1alpha2 pool exist, on with fair shares of tokens. The feature gate flowControl overrides this",
+    "off, but on with fair shares of tokens while InferenceModels of a v1alpha2 pool exist. The feature gate flowControl overrides this",
 } as const satisfies Record<ExplainedConfig["queueing"], string>;
 
 /** Returns a line for each profile that has scorers. */

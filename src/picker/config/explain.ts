@@ -121,7 +121,8 @@ class Explaining {
     this.#note([...at, "type"], isMoved ? `migrated from ${this.#line(place)}` : this.#line(place));
     const parameters = this.#parameters(definition, entry.parameters ?? {}, [...at, "parameters"], (path) => {
       const origin = entry.origins?.get(String(path[0]));
-      if (origin === undefined && !(path[0]! in (raw?.parameters ?? {}))) return "migrated: what the older release had";
+      if (origin === undefined && !(path[0]! in (raw?.parameters ?? {})))
+        return "migrated: the value of the older release";
       const line = this.#line(origin?.path ?? [...entry.path, "parameters", ...path]);
       if (origin === undefined || (origin.as === path[0] && entry.path[0] === "plugins" && !isMoved)) return line;
       return origin.as === path[0] ? `migrated from ${line}` : `migrated from ${line}, ${origin.as}`;

@@ -61,7 +61,9 @@ describe("flow control in the effective configuration (scheduling 4.2)", () => {
     expect(shown(limited.bands.get(1)!)).toEqual([1e9, 3, 5000, ...USUAL.slice(3)]);
     expect(limited.noEndpointRequestTTL).toBe(5000);
     const later = (section: string): string => messageFor(`${GATE}flowControl: {${section}}\n`, parity);
-    expect(later("enableEviction: true")).toContain("v1.5 has no enableEviction; remove it, or --parity v1.5");
+    expect(later("enableEviction: true")).toContain(
+      "v1.5 has no enableEviction; remove enableEviction, or remove --parity v1.5",
+    );
     expect(later("noEndpointRequestTTL: 0s")).toContain("v1.5 has no noEndpointRequestTTL");
     expect(later("defaultNegativePriorityBand: {}")).toContain("v1.5 has no defaultNegativePriorityBand");
     expect(later("enableEviction: false")).toBe("accepted");
@@ -185,7 +187,7 @@ flowControl:
   noEndpointRequestTTL: 5s # default: defaultRequestTTL
   priorityBands:
     - priority: 7 # line 11
-      maxBytes: 1G # default: 0 of line 11 counts as none
+      maxBytes: 1G # default: 0 in line 11 counts as not set
       maxRequests: 5000 # default
       defaultRequestTTL: 5s # default: defaultRequestTTL
       orderingPolicyRef: fcfs-ordering-policy # default
@@ -197,11 +199,11 @@ flowControl:
     orderingPolicyRef: fcfs-ordering-policy # default
     fairnessPolicyRef: global-strict-fairness-policy # default
   defaultNegativePriorityBand:
-    maxBytes: 1G # default: that of defaultPriorityBand
-    maxRequests: 5000 # default: that of defaultPriorityBand
-    defaultRequestTTL: 5s # default: that of defaultPriorityBand
-    orderingPolicyRef: fcfs-ordering-policy # default: that of defaultPriorityBand
-    fairnessPolicyRef: global-strict-fairness-policy # default: that of defaultPriorityBand
+    maxBytes: 1G # default: the value of defaultPriorityBand
+    maxRequests: 5000 # default: the value of defaultPriorityBand
+    defaultRequestTTL: 5s # default: the value of defaultPriorityBand
+    orderingPolicyRef: fcfs-ordering-policy # default: the value of defaultPriorityBand
+    fairnessPolicyRef: global-strict-fairness-policy # default: the value of defaultPriorityBand
   usageLimitPolicyPluginRef: static-usage-limit-policy # default
   enableEviction: false # default
 `);
@@ -217,7 +219,9 @@ flowControl:
     expect(off).toContain("featureGates:\n  - flowControl=false # line 3\n");
     expect(configFingerprint(load(off))).toBe(configFingerprint(load(`${HEAD}featureGates: [flowControl=0]\n`)));
     const open = of("");
-    expect(open).toContain("# Flow control: off; while InferenceModels of a v1alpha2 pool exist, on with fair shares");
+    expect(open).toContain(
+      "# Flow control: off, but on with fair shares of tokens while InferenceModels of a v1alpha2 pool exist.",
+    );
     expect(open).not.toContain("featureGates:");
     expect(load(open).modelFlowControl).toBeDefined();
     expect(of("featureGates: [flowControl]\n")).toContain("# Flow control: on.\n");

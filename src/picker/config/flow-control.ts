@@ -94,7 +94,7 @@ function checkKeys(section: Section, into: Violation[]): void {
   for (const key of LATER_KEYS) {
     const value = section[key];
     if (value === undefined || value === null || value === false) continue;
-    into.push({ path: ["flowControl", key], problem: `v1.5 has no ${key}; remove it, or --parity v1.5` });
+    into.push({ path: ["flowControl", key], problem: `v1.5 has no ${key}; remove ${key}, or remove --parity v1.5` });
   }
 }
 
@@ -150,7 +150,7 @@ class FlowControlReading {
     if (typeof entry.priority === "number")
       this.#parts.warn(
         [...path, "priority"],
-        `the priority of ${key} has no effect: it is for the priorities without a band of their own`,
+        `the priority of ${key} has no effect: this band is for all priorities that have no own band`,
       );
     return this.#band(entry, path);
   }
@@ -189,7 +189,7 @@ class FlowControlReading {
   #remedy(ref: string, kind: PolicyKind): string {
     const { table, registry } = this.#parts;
     if (registry.get(ref)?.kind === kind) return `; add \`- type: ${ref}\` to plugins`;
-    return didYouMean(ref, table.keys()) || `; add a plugin of that name, which must be ${words(kind)}`;
+    return didYouMean(ref, table.keys()) || `; add a plugin of this name; it must be ${words(kind)}`;
   }
 }
 
@@ -224,7 +224,7 @@ export function readDetector(
     warn(
       ["saturationDetector"],
       current
-        ? "saturationDetector has no effect: flowControl.saturationDetector wins"
+        ? "saturationDetector has no effect: flowControl.saturationDetector overrides it"
         : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
     );
   const ref = (current ?? old)?.pluginRef ?? undefined;

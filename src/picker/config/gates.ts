@@ -10,14 +10,14 @@ interface Gate {
   readonly because: string | undefined;
 }
 
-const ALWAYS_ON = "there is nothing to switch; remove it";
+const ALWAYS_ON = "this feature is always on; remove the gate";
 
 const GATES: ReadonlyMap<string, Gate> = new Map([
   ["flowControl", { silent: [false], because: undefined }],
   ["haPopulateNonLeaderDatastore", { silent: [true], because: "every replica knows all endpoints" }],
   ["dataLayer", { silent: [], because: ALWAYS_ON }],
   ["prepareDataPlugins", { silent: [], because: ALWAYS_ON }],
-  ["enableLegacyMetrics", { silent: [false], because: "metrics are read one way only; remove it" }],
+  ["enableLegacyMetrics", { silent: [false], because: "there is only one way to read metrics; remove the gate" }],
 ]);
 
 /** Gates that no current release knows. */
@@ -52,7 +52,7 @@ export function checkGates(
     const gate = GATES.get(name);
     if (gate === undefined) {
       const known = [...GATES.keys()];
-      const hint = didYouMean(name, known) || `; known are ${known.join(", ")}`;
+      const hint = didYouMean(name, known) || `; the known gates are ${known.join(", ")}`;
       into.push({ path, problem: `feature gate ${name} is unknown or unregistered${hint}` });
       return;
     }

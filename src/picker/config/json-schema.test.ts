@@ -62,7 +62,7 @@ describe("the JSON Schema of a configuration", () => {
     expect(oneOf[2]).toEqual({
       const: "sheddable-eviction-filter",
       description:
-        "without effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
+        "without effect: with flowControl.enableEviction, flow control evicts requests of negative priority: the lowest priority first, then the newest",
     });
     expect(items.additionalProperties).toBe(false);
   });

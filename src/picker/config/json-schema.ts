@@ -33,7 +33,7 @@ export function configJsonSchema(registry: PluginRegistry): Json {
     properties: {
       name: { description: "Instance name; the type when absent.", type: ["string", "null"] },
       type: { type: "string" },
-      module: { description: "A file of yours that defines the type.", type: ["string", "null"], minLength: 1 },
+      module: { description: "Your file that defines the type.", type: ["string", "null"], minLength: 1 },
       parameters: { type: ["object", "null"] },
     },
     // The types of the author's own modules are unknown here.

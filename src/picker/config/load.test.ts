@@ -144,7 +144,9 @@ schedulingProfiles:
       `${HEAD}${plugins}saturationDetector: {pluginRef: a}\nflowControl: {saturationDetector: {pluginRef: b}}`,
     );
     expect(both.detector.parameters).toEqual({ queueDepthThreshold: 9 });
-    expect(both.warnings[0]).toBe("c.yaml:6:1: saturationDetector has no effect: flowControl.saturationDetector wins");
+    expect(both.warnings[0]).toBe(
+      "c.yaml:6:1: saturationDetector has no effect: flowControl.saturationDetector overrides it",
+    );
   });
 
   it("uses a configured utilization-detector though nothing refers to it", () => {
@@ -208,7 +210,7 @@ requestHandler:
     const both = load(`${HEAD}${plugins}requestHandler: {parsers: [{pluginRef: passthrough-parser}]}`);
     expect(both.parsers.map(({ name }) => name)).toEqual(["passthrough-parser"]);
     expect(both.warnings).toEqual([
-      "c.yaml:4:1: parser has no effect: requestHandler.parsers wins",
+      "c.yaml:4:1: parser has no effect: requestHandler.parsers overrides it",
       "c.yaml:3:11: plugin openai-parser has no effect: name it in requestHandler.parsers",
     ]);
     expect(load(`${HEAD}${plugins}requestHandler: {parsers: []}`).parsers.map(({ name }) => name)).toEqual([
@@ -241,7 +243,7 @@ schedulingProfiles:
       "c.yaml:4:39: plugins[0].parameters.path: failed to create plugin file-discovery (type: file-discovery): is missing (a string)",
       "c.yaml:4:47: plugins[0].parameters.paht: failed to create plugin file-discovery (type: file-discovery): unknown key `paht`; did you mean `path`?",
       'c.yaml:5:41: plugins[1].parameters.maxNumOfEndpoints: failed to create plugin max-score-picker (type: max-score-picker): expected a number, got the string ""',
-      "c.yaml:5:64: plugins[1].parameters.more: failed to create plugin max-score-picker (type: max-score-picker): unknown key `more`; remove it, known are maxNumOfEndpoints",
+      "c.yaml:5:64: plugins[1].parameters.more: failed to create plugin max-score-picker (type: max-score-picker): unknown key `more`; remove it; the known keys are maxNumOfEndpoints",
     ]);
   });
 
@@ -270,7 +272,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
     expect(config.warnings).toEqual([
       "c.yaml:6:14: schedulingProfiles[default] lists openai-parser, which has no effect here: name it in requestHandler.parsers",
       "c.yaml:6:42: schedulingProfiles[default] lists cost-hook, which has no effect here: a hook needs no place in a profile",
-      "c.yaml:5:3: without a scorer max-score-picker picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer",
+      "c.yaml:5:3: without a scorer, max-score-picker picks at random; add scorers, such as queue-scorer and prefix-cache-scorer",
     ]);
   });
 
@@ -286,7 +288,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
 
   it("warns that nothing is scored, as where a file names the picker alone", () => {
     const text =
-      "without a scorer max-score-picker picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer";
+      "without a scorer, max-score-picker picks at random; add scorers, such as queue-scorer and prefix-cache-scorer";
     expect(load(`${HEAD}plugins: [{type: max-score-picker}]`).warnings).toEqual([`c.yaml:3:1: ${text}`]);
     const profile = "schedulingProfiles: [{name: p, plugins: [{pluginRef: label-selector-filter}]}]";
     expect(load(`${HEAD}plugins: [{type: label-selector-filter}]\n${profile}`).warnings).toEqual([
@@ -308,9 +310,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
   it.each([
     [
       "",
-      [
-        "c.yaml:1:1: the file is empty; it begins with `apiVersion: llm-d.ai/v1alpha1` and `kind: EndpointPickerConfig`",
-      ],
+      ["c.yaml:1:1: the file is empty; begin it with `apiVersion: llm-d.ai/v1alpha1` and `kind: EndpointPickerConfig`"],
     ],
     [
       "apiVersion: v1\nkind: Pod\n",
@@ -354,9 +354,9 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
       `${HEAD}plugins:\n- name: x\n- {type: latency-scorer}\n- {type: queu-scorer}\n- {type: lmetric-scorer}\n`,
       [
         "c.yaml:4:3: plugins[0].type: the plugin is missing a type; write for example `type: queue-scorer`",
-        "c.yaml:5:4: plugins[1].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile",
+        "c.yaml:5:4: plugins[1].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; until then, use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer",
         "c.yaml:6:4: plugins[2].type: plugin type queu-scorer is not registered; did you mean `queue-scorer`?",
-        "c.yaml:7:4: plugins[3].type: plugin type lmetric-scorer is not supported yet: it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
+        "c.yaml:7:4: plugins[3].type: plugin type lmetric-scorer is not supported yet: no scorer of Sluice multiplies tokens to compute by requests in flight; use token-load-scorer with prefix-cache-scorer instead",
       ],
     ],
     [
@@ -365,7 +365,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
         "c.yaml:4:24: plugins[0].name: a name must not contain line breaks or other control characters",
         "c.yaml:5:24: plugins[1].name: a name has at most 253 characters",
         "c.yaml:7:4: schedulingProfiles[0].name: a name must not contain line breaks or other control characters",
-        "c.yaml:8:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
+        "c.yaml:8:3: schedulingProfiles[1]: no profile handler configured, but several scheduling profiles need one; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:8:4: schedulingProfiles[1].name: a name has at most 253 characters",
       ],
     ],
@@ -373,7 +373,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
       `${HEAD}plugins:\n- type: queue-scorer\n- {name: queue-scorer, type: active-request-scorer}\n- type: queue-scorer\n`,
       [
         "c.yaml:5:3: plugins[1]: duplicate plugin name queue-scorer",
-        "c.yaml:6:3: plugins[2]: duplicate plugin name queue-scorer; give one of them a `name` of its own",
+        "c.yaml:6:3: plugins[2]: duplicate plugin name queue-scorer; give one of the two a different `name`",
       ],
     ],
     [
@@ -413,7 +413,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, sched
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- plugins: [{pluginRef: queue-scorer}]\n- name: p\n  plugins:\n  - weight: 1\n  - {pluginRef: queue-scorer, weight: -1}\n  - {pluginRef: queue-scorer, weight: .nan}\n  - {pluginRef: queue-scorer, weight: "2"}\n`,
       [
         "c.yaml:5:3: schedulingProfiles[0].name: the scheduling profile is missing a name",
-        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
+        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, but several scheduling profiles need one; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:8:5: schedulingProfiles[1].plugins[0].pluginRef: this entry of the profile is missing a pluginRef",
         "c.yaml:9:31: schedulingProfiles[1].plugins[1].weight: a weight must not be negative; 0 switches a scorer off",
         "c.yaml:10:6: schedulingProfiles[1].plugins[2].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one, with the right weight",
@@ -429,13 +429,13 @@ schedulingProfiles:
   plugins: [{pluginRef: queue-scrorer}, {pluginRef: approx-prefix-cache-producer}, {pluginRef: max-score-picker}, {pluginRef: round-robin-picker}]`,
       [
         "c.yaml:6:14: schedulingProfiles[0].plugins[0].pluginRef: schedulingProfiles[p] references undefined plugin queue-scrorer; did you mean `queue-scorer`?",
-        "c.yaml:6:116: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one of them",
+        "c.yaml:6:116: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one picker",
       ],
     ],
     [
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: a\n- name: b\n- name: a\n`,
       [
-        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
+        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, but several scheduling profiles need one; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:7:3: schedulingProfiles[2].name: schedulingProfiles has duplicate name a",
       ],
     ],
@@ -492,7 +492,7 @@ colour: red
         "c.yaml:4:24: plugns[0].wieght: unknown key `wieght`; did you mean `weight`?",
         "c.yaml:4:24: plugns[0].wieght: move the weight to schedulingProfiles, beside the pluginRef of a scorer",
         "c.yaml:5:41: plugns[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
-        "c.yaml:6:44: plugns[2].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin nobody; a producer of that name must be among the plugins",
+        "c.yaml:6:44: plugns[2].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin nobody; add a producer of this name to plugins",
         "c.yaml:8:3: schedulingProfiles[0].name: the scheduling profile is missing a name",
         "c.yaml:8:3: schedulingProfiles[0].nmae: unknown key `nmae`; did you mean `name`?",
         "c.yaml:9:39: schedulingProfiles[0].plugins[0].weight: a weight must not be negative; 0 switches a scorer off",
@@ -512,7 +512,7 @@ schedulingProfiles:
 `,
       [
         "c.yaml:4:4: plugins[0].type: plugin type queue-score is not registered; did you mean `queue-scorer`?",
-        "c.yaml:5:16: plugins[1].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for a type of your own, add `module`, the path of its file",
+        "c.yaml:5:16: plugins[1].type: plugin type astrology is not registered; the nearest types are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for your own type, add `module`, the path of its file",
         "c.yaml:6:41: plugins[2].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
         "c.yaml:9:59: schedulingProfiles[0].plugins[2].pluginRef: this entry of the profile is missing a pluginRef",
         "c.yaml:9:73: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] references undefined plugin ghost",
@@ -535,7 +535,7 @@ schedulingProfiles:
   it("names a type the process was put together without", () => {
     const bare = new PluginRegistry(DEFINITIONS.filter(({ type }) => type !== "utilization-detector"));
     expect(() => loadConfig(undefined, bare)).toThrow(
-      "no saturation-detector of type utilization-detector is registered, which the defaults need",
+      "the defaults need a saturation-detector of type utilization-detector, but this type is not registered",
     );
   });
 });

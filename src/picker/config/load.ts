@@ -216,7 +216,7 @@ class Loading {
     if (picker.definition.type === DEFAULT_PICKER && !plugins.some(({ definition }) => definition.kind === "scorer"))
       this.#warn(
         at,
-        `without a scorer ${picker.name} picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer`,
+        `without a scorer, ${picker.name} picks at random; add scorers, such as queue-scorer and prefix-cache-scorer`,
       );
     return { name, plugins };
   }
@@ -231,7 +231,7 @@ class Loading {
       this.#warn(
         ["parser"],
         listed.length > 0
-          ? "parser has no effect: requestHandler.parsers wins"
+          ? "parser has no effect: requestHandler.parsers overrides it"
           : "parser is deprecated; move it to requestHandler.parsers",
       );
     const parsers: ConfiguredPlugin<"parser">[] = [];
@@ -289,7 +289,7 @@ class Loading {
       const { reader, producer, key } = instead;
       this.#warn(
         table.get(name)!.path,
-        `no plugin reads the producer ${name}: ${reader.name} takes ${key.name} of ${producer.name}; choose by its parameter that ends in ProducerName`,
+        `no plugin reads the producer ${name}: ${reader.name} reads ${key.name} from ${producer.name}; choose with the parameter of ${reader.name} that ends in ProducerName`,
       );
     }
   }

@@ -42,7 +42,7 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "S-60: duplicate plugin name",
       `${HEAD}plugins:\n- type: queue-scorer\n- type: queue-scorer\n`,
-      `${ONE}c.yaml:5:3: plugins[1]: duplicate plugin name queue-scorer; give one of them a \`name\` of its own`,
+      `${ONE}c.yaml:5:3: plugins[1]: duplicate plugin name queue-scorer; give one of the two a different \`name\``,
     ],
     [
       "S-60: type not registered",
@@ -52,7 +52,7 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "type not registered, nothing like it",
       `${HEAD}plugins:\n- type: astrology\n`,
-      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for a type of your own, add \`module\`, the path of its file`,
+      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest types are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for your own type, add \`module\`, the path of its file`,
     ],
     [
       "S-59: unknown parameter",
@@ -72,7 +72,7 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "cycle of producers",
       `${HEAD}plugins:\n- type: hot-scorer\n- name: a\n  type: hot-producer\n- name: b\n  type: cold-producer\n`,
-      `${ONE}c.yaml:5:3: plugins[1]: dependency cycle among producers, each reads what the next one writes: a -> b -> a`,
+      `${ONE}c.yaml:5:3: plugins[1]: dependency cycle among producers: each reads data of the next producer: a -> b -> a`,
     ],
     [
       "reference of a parameter to nothing",
@@ -122,12 +122,12 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "two pickers",
       `${HEAD}plugins: [{type: round-robin-picker}, {type: max-score-picker}]\nschedulingProfiles:\n- name: p\n  plugins: [{pluginRef: round-robin-picker}, {pluginRef: max-score-picker}]\n`,
-      `${ONE}c.yaml:6:47: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one of them`,
+      `${ONE}c.yaml:6:47: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one picker`,
     ],
     [
       "two pickers and no profile",
       `${HEAD}plugins:\n- type: round-robin-picker\n- type: max-score-picker\n`,
-      `${ONE}c.yaml:5:3: plugins[1]: without schedulingProfiles there is one profile of all plugins, and it already has a registered picker plugin, round-robin-picker; keep one of them, or list what each profile uses`,
+      `${ONE}c.yaml:5:3: plugins[1]: without schedulingProfiles, all plugins are in one profile, which already has a registered picker plugin, round-robin-picker; keep one picker, or list the plugins of each profile`,
     ],
     [
       "names where mappings belong",
@@ -152,12 +152,12 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "S-60: nothing at all",
       "# to be written\n",
-      `${ONE}c.yaml:1:1: the file is empty; it begins with \`apiVersion: llm-d.ai/v1alpha1\` and \`kind: EndpointPickerConfig\``,
+      `${ONE}c.yaml:1:1: the file is empty; begin it with \`apiVersion: llm-d.ai/v1alpha1\` and \`kind: EndpointPickerConfig\``,
     ],
     [
       "S-60: the object that carries the file",
       "apiVersion: llm-d.ai/v1alpha1\nkind: ConfigMap\n",
-      `${ONE}c.yaml:2:1: kind: this is a ConfigMap: give the text under a key of its \`data\`, as a file of its own`,
+      `${ONE}c.yaml:2:1: kind: this is a ConfigMap: save the text under the key of its \`data\` as a separate file`,
     ],
     [
       "more than one profile handler",
@@ -167,12 +167,12 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "S-61: no profile handler for two profiles",
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: a\n- name: b\n`,
-      `${ONE}c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as \`type: header-profile-handler\` or \`type: stage-handler\`, or keep one profile`,
+      `${ONE}c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, but several scheduling profiles need one; add one to plugins, such as \`type: header-profile-handler\` or \`type: stage-handler\`, or keep one profile`,
     ],
     [
       "S-61: single-profile-handler for two profiles",
       `${HEAD}plugins: [{type: queue-scorer}, {type: single-profile-handler}]\nschedulingProfiles: [{name: a}, {name: b}]\n`,
-      `${ONE}c.yaml:3:33: plugins[1]: SingleProfileHandler cannot support multiple scheduling profiles; configure one that can, such as \`type: header-profile-handler\` or \`type: stage-handler\`, or keep one profile`,
+      `${ONE}c.yaml:3:33: plugins[1]: SingleProfileHandler cannot support multiple scheduling profiles; configure another handler, such as \`type: header-profile-handler\` or \`type: stage-handler\`, or keep one profile`,
     ],
     [
       "reference to nothing",
@@ -187,7 +187,7 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "reference to nothing that is known",
       `${HEAD}plugins:\n- {type: stage-handler, parameters: {deciders: {prefill: oracle}}}\n`,
-      `${ONE}c.yaml:4:49: plugins[0].parameters.deciders.prefill: plugin stage-handler has a dependency on the unregistered plugin oracle; a decider of that name must be among the plugins`,
+      `${ONE}c.yaml:4:49: plugins[0].parameters.deciders.prefill: plugin stage-handler has a dependency on the unregistered plugin oracle; add a decider of this name to plugins`,
     ],
     [
       "reference to the wrong kind",
@@ -197,12 +197,12 @@ describe("the messages for the author of a configuration (scheduling 4.4)", () =
     [
       "plugins that refer to each other",
       `${HEAD}plugins:\n- {type: stage-handler, parameters: {deciders: {prefill: a}}}\n- {type: prefix-decider, name: a, parameters: {after: b}}\n- {type: prefix-decider, name: b, parameters: {after: a}}\n`,
-      `${ONE}c.yaml:5:3: plugins[1]: dependency cycle, each plugin names the next one: a -> b -> a`,
+      `${ONE}c.yaml:5:3: plugins[1]: dependency cycle: each plugin names the next one: a -> b -> a`,
     ],
     [
       "a producer that writes none of what is read",
       `${HEAD}plugins:\n- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: inflight-load-producer}}\n- {type: inflight-load-producer}\n`,
-      `${ONE}c.yaml:4:44: plugins[0].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer reads prefix-matched-blocks and the producer inflight-load-producer writes none of that; name one that does`,
+      `${ONE}c.yaml:4:44: plugins[0].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer reads prefix-matched-blocks, but the producer inflight-load-producer does not write this data; name a producer that does`,
     ],
     [
       "data source that is not there",
@@ -252,8 +252,8 @@ flowControl:
 `,
       `invalid EndpointPickerConfig, 3 problems:
   c.yaml:4:11: plugins[0]: plugin fcfs-ordering-policy does not implement the policy interface: it is a scorer, this place needs an ordering policy
-  c.yaml:6:3: flowControl.usageLimitPolicyPluginRef: plugin tight not found; add a plugin of that name, which must be a usage limit policy
-  c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin shares not found; add a plugin of that name, which must be a fairness policy`,
+  c.yaml:6:3: flowControl.usageLimitPolicyPluginRef: plugin tight not found; add a plugin of this name; it must be a usage limit policy
+  c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin shares not found; add a plugin of this name; it must be a fairness policy`,
     ],
     [
       "parameter of a policy",
@@ -263,7 +263,7 @@ flowControl:
     [
       "a type that does not exist yet",
       `${HEAD}plugins: [{type: latency-scorer}]\n`,
-      `${ONE}c.yaml:3:12: plugins[0].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile`,
+      `${ONE}c.yaml:3:12: plugins[0].type: plugin type latency-scorer is not supported yet: it needs the latency predictor, which Sluice does not have yet; until then, use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer`,
     ],
     [
       "sharing between replicas",
@@ -278,12 +278,12 @@ flowControl:
     [
       "the name of a producer that is made automatically",
       `${HEAD}plugins: [{type: prefix-cache-scorer}, {type: queue-scorer, name: approx-prefix-cache-producer}]\n`,
-      `${ONE}c.yaml:3:40: plugins[1]: the name approx-prefix-cache-producer belongs to the producer that Sluice makes for prefix-cache-scorer; give this scorer another one`,
+      `${ONE}c.yaml:3:40: plugins[1]: the name approx-prefix-cache-producer belongs to the producer that Sluice creates for prefix-cache-scorer; give this scorer another name`,
     ],
     [
       "the name of a plugin that comes along with another one",
       `${HEAD}plugins: [{type: stage-handler}, {type: queue-scorer, name: stage-hook}]\nschedulingProfiles: [{name: decode, plugins: [{pluginRef: stage-hook}]}]\n`,
-      `${ONE}c.yaml:3:34: plugins[1]: the name stage-hook belongs to the request-hook that Sluice adds with stage-handler; give this scorer another one`,
+      `${ONE}c.yaml:3:34: plugins[1]: the name stage-hook belongs to the request-hook that Sluice adds with stage-handler; give this scorer another name`,
     ],
     [
       "S-63: unknown gate",
@@ -293,7 +293,7 @@ flowControl:
     [
       "S-63: gate like no other",
       `${HEAD}featureGates:\n- foo=true\n`,
-      `${ONE}c.yaml:4:3: featureGates[0]: feature gate foo is unknown or unregistered; known are flowControl, haPopulateNonLeaderDatastore, dataLayer, prepareDataPlugins, enableLegacyMetrics`,
+      `${ONE}c.yaml:4:3: featureGates[0]: feature gate foo is unknown or unregistered; the known gates are flowControl, haPopulateNonLeaderDatastore, dataLayer, prepareDataPlugins, enableLegacyMetrics`,
     ],
     [
       "S-63: gate that is neither true nor false",
@@ -351,17 +351,17 @@ flowControl:
   parameters: {path: /e, period: 3s}
 `,
       `invalid EndpointPickerConfig, 4 problems:
-  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest
-  c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight
-  c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: the tree of v0.3 is the only one; remove it
-  c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it, known are path, watchFile`,
+  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): now belongs to precise-prefix-cache-producer; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the other keys
+  c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it; the known keys are prefixMatchInfoProducerName, matchLengthWeight
+  c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: Sluice has only the tree of v0.3; remove it
+  c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it; the known keys are path, watchFile`,
     ],
     [
       "types of releases before v1.0",
       `${HEAD}plugins:\n- type: low-queue-filter\n- type: slo-scorer\n`,
       `invalid EndpointPickerConfig, 2 problems:
-  c.yaml:4:3: plugins[0].type: plugin type low-queue-filter is not supported any more: it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree
-  c.yaml:5:3: plugins[1].type: plugin type slo-scorer is not supported yet: it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile`,
+  c.yaml:4:3: plugins[0].type: plugin type low-queue-filter is not supported any more: it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, which is the whole tree
+  c.yaml:5:3: plugins[1].type: plugin type slo-scorer is not supported yet: its successors predicted-latency-producer and latency-scorer need the latency predictor, which Sluice does not have yet; until then, use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer`,
     ],
     [
       "negative weight",
@@ -381,14 +381,14 @@ flowControl:
     [
       "both names of the data layer",
       `${HEAD}data: {}\ndataLayer: {}\n`,
-      `${ONE}c.yaml:3:1: data: data is the old name of dataLayer, and the file has both; merge them`,
+      `${ONE}c.yaml:3:1: data: the file has dataLayer and also data, its old name; merge both into dataLayer`,
     ],
     [
       "several at once, in the order of the file",
       `${HEAD}plugins:\n- type: queue-scorer\n  parameters: {depth: 1}\nfeatureGates: [foo=1, flowControl=2]\n`,
       `invalid EndpointPickerConfig, 3 problems:
   c.yaml:5:16: plugins[0].parameters.depth: failed to create plugin queue-scorer (type: queue-scorer): unknown key \`depth\`; remove it, queue-scorer has no parameters
-  c.yaml:6:16: featureGates[0]: feature gate foo is unknown or unregistered; known are flowControl, haPopulateNonLeaderDatastore, dataLayer, prepareDataPlugins, enableLegacyMetrics
+  c.yaml:6:16: featureGates[0]: feature gate foo is unknown or unregistered; the known gates are flowControl, haPopulateNonLeaderDatastore, dataLayer, prepareDataPlugins, enableLegacyMetrics
   c.yaml:6:23: featureGates[1]: 2 is not a valid value for the feature gate flowControl; write flowControl=true or flowControl=false`,
     ],
   ])("%s", (_row, text, message) => {
@@ -415,7 +415,7 @@ schedulingProfiles:
   plugins: [{pluginRef: queue-scorer, weight: 2}, {pluginRef: max-score-picker, weight: 1}]
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:6:81: the weight of max-score-picker has no effect: it is a picker, and only scorers have one",
+      "c.yaml:6:81: the weight of max-score-picker has no effect: only scorers have a weight, and this is a picker",
     ]);
   });
 
@@ -428,10 +428,10 @@ flowControl:
   enableEviction: true
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:3:16: feature gate dataLayer has no effect: there is nothing to switch; remove it",
-      "c.yaml:3:27: feature gate enableLegacyMetrics has no effect: metrics are read one way only; remove it",
+      "c.yaml:3:16: feature gate dataLayer has no effect: this feature is always on; remove the gate",
+      "c.yaml:3:27: feature gate enableLegacyMetrics has no effect: there is only one way to read metrics; remove the gate",
       "c.yaml:3:53: feature gate haPopulateNonLeaderDatastore has no effect: every replica knows all endpoints",
-      'c.yaml:5:3: plugin type by-label-selector is deprecated; it is called label-selector-filter now: write {"name":"by-label-selector","type":"label-selector-filter"}',
+      'c.yaml:5:3: plugin type by-label-selector is deprecated and is now label-selector-filter; write {"name":"by-label-selector","type":"label-selector-filter"}',
       "c.yaml:8:3: without the feature gate flowControl, only saturationDetector has an effect in this section",
     ]);
   });
@@ -467,7 +467,7 @@ flowControl:
   defaultPriorityBand: {priority: 3}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:10:25: the priority of defaultPriorityBand has no effect: it is for the priorities without a band of their own",
+      "c.yaml:10:25: the priority of defaultPriorityBand has no effect: this band is for all priorities that have no own band",
       "c.yaml:6:3: plugin turns has no effect: name it in flowControl, as the fairnessPolicyRef of a band",
       "c.yaml:7:3: plugin soon has no effect: name it in flowControl, as the orderingPolicyRef of a band",
       "c.yaml:8:3: plugin half has no effect: name it in flowControl.usageLimitPolicyPluginRef",
@@ -483,8 +483,8 @@ schedulingProfiles:
 - {name: p, plugins: [{pluginRef: queue-scorer}, {pluginRef: order}]}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
-      "c.yaml:6:3: plugin order has no effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
+      "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: with flowControl.enableEviction, flow control evicts requests of negative priority: the lowest priority first, then the newest",
+      "c.yaml:6:3: plugin order has no effect: with flowControl.enableEviction, flow control evicts requests of negative priority: the lowest priority first, then the newest",
       "c.yaml:8:51: schedulingProfiles[p] lists order, which has no effect",
     ]);
     expect(messageFor(`${HEAD}plugins: [{type: sheddable-eviction-filter, parameters: {below: -5}}]\n`)).toBe(

@@ -88,13 +88,14 @@ export function migrateDecider(
   if (decider !== undefined && thresholdOf(parameters) === undefined)
     into.push({
       path: place,
-      problem: `must be a whole number of characters from 0 up, got ${JSON.stringify(parameters[THRESHOLD])}`,
+      problem: `must be a whole number of characters, 0 or more, got ${JSON.stringify(parameters[THRESHOLD])}`,
     });
   for (const key of keys) {
     delete parameters[key];
     if (key === THRESHOLD && decider !== undefined) continue;
-    const because = key === THRESHOLD ? "the decider decides" : "the producer of prefix matches knows its block size";
-    warn([...handler.path, "parameters", key], `${key} has no effect: ${because}; remove it, it is deprecated`);
+    const because =
+      key === THRESHOLD ? "the decider replaces it" : "the producer of prefix matches knows its block size";
+    warn([...handler.path, "parameters", key], `${key} is deprecated and has no effect: ${because}; remove it`);
   }
   if (decider === undefined) {
     entries[at] = { ...handler, parameters };
@@ -103,7 +104,7 @@ export function migrateDecider(
   const { name, type, nonCachedTokens } = decider;
   const own = type === ALWAYS ? undefined : { nonCachedTokens };
   const today = JSON.stringify({ ...(name === type ? {} : { name }), type, ...(own && { parameters: own }) });
-  const entry = isNew ? `add to plugins the entry ${today} and write` : "write";
+  const entry = isNew ? `add the entry ${today} to plugins and write` : "write";
   const what = hasThreshold ? "threshold is deprecated" : `${HANDLER} without a decider is deprecated`;
   warn(hasThreshold ? place : handler.path, `${what}; ${entry} ${DECIDER}: ${name} instead`);
   const from: ParameterOrigin = { path: hasThreshold ? place : handler.path, as: hasThreshold ? THRESHOLD : HANDLER };

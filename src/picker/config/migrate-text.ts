@@ -46,7 +46,7 @@ export function migrateText(
   const notes: string[] = [];
   if (hasAliases(document)) {
     document = new YamlDocument(document.toJS({ maxAliasCount: -1 })) as unknown as typeof document;
-    notes.push(`${file}: aliases are written out, and the comments of the file are lost`);
+    notes.push(`${file}: the output has no comments, and aliases are expanded`);
   }
   const top = document.contents;
   if (!isMap(top) || !new Rewriting(top as YAMLMap, loaded).run()) return { text, notes: [] };
@@ -57,7 +57,7 @@ export function migrateText(
   if (meaningOf(after) !== meaningOf(loaded))
     throw new SluiceError(
       "CONFIG_MIGRATION",
-      `${file} cannot be rewritten without a change of meaning; edit it by hand`,
+      `Sluice cannot migrate ${file} without a change of meaning; edit the file by hand`,
     );
   return { text: rewritten, notes };
 }

@@ -155,7 +155,7 @@ export function migratePlugins(
     if (registry.get(from) !== undefined) continue;
     const name = entry.name || from;
     const instead = JSON.stringify({ name, type: to });
-    warn([...entry.path, "type"], `plugin type ${from} is deprecated; it is called ${to} now: write ${instead}`);
+    warn([...entry.path, "type"], `plugin type ${from} is deprecated and is now ${to}; write ${instead}`);
     entries[at] = { ...entry, name, type: to };
   }
   for (const { at, moves } of plan.producers) {
@@ -163,7 +163,7 @@ export function migratePlugins(
     const moved = moveAll(moves, entry.path, into);
     const stay = Object.entries(entry.parameters ?? {}).filter(([key]) => !moves.some((move) => move.key === key));
     for (const { key, to } of moves)
-      if (to !== undefined) warn([...entry.path, "parameters", key], `${key} is deprecated; it is called ${to} now`);
+      if (to !== undefined) warn([...entry.path, "parameters", key], `${key} is deprecated; write ${to}`);
     entries[at] = {
       ...entry,
       parameters: { ...Object.fromEntries(stay), ...moved.parameters },
@@ -177,7 +177,7 @@ export function migratePlugins(
     if (noTokenLimit) parameters["maxPrefixTokensToMatch"] = 0;
     const stay = Object.entries(scorer.parameters ?? {}).filter(([key]) => !MOVED.has(key));
     const today = JSON.stringify({ type: PREFIX_PRODUCER, parameters });
-    warn(scorer.path, `parameters of the prefix cache are deprecated on ${SCORER}; add to plugins the entry ${today}`);
+    warn(scorer.path, `parameters of the prefix cache are deprecated on ${SCORER}; add the entry ${today} to plugins`);
     entries[at] = { ...scorer, parameters: Object.fromEntries(stay) };
     entries.push({ type: PREFIX_PRODUCER, name: undefined, parameters, path: scorer.path, origins });
   }
@@ -189,7 +189,7 @@ export function migratePlugins(
     const entry = name === DETECTOR ? { type: DETECTOR, parameters } : { name, type: DETECTOR, parameters };
     const rest = `and name it in flowControl.saturationDetector.pluginRef`;
     const today = JSON.stringify(entry);
-    warn(["saturationDetector"], `thresholds are deprecated here; add to plugins the entry ${today} ${rest}`);
+    warn(["saturationDetector"], `thresholds are deprecated here; add the entry ${today} to plugins ${rest}`);
     entries.push({ type: DETECTOR, name, parameters, path: ["saturationDetector"], origins });
   }
   return entries;
@@ -208,7 +208,7 @@ function moveAll(
       parameters[to] = value;
       origins.set(to, { path, as: key });
     } else if (key === BLOCK_CHARACTERS && !isBlockLength(value) && value !== null)
-      into.push({ path, problem: `must be a number of characters from 1 up, got ${JSON.stringify(value)}` });
+      into.push({ path, problem: `must be a number of characters, 1 or more, got ${JSON.stringify(value)}` });
   }
   return { parameters, origins };
 }

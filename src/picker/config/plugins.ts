@@ -33,7 +33,7 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
     const { path, type } = entry;
     const name = entry.name || type;
     if (table.has(name) || idle.has(name)) {
-      const hint = entry.name ? "" : "; give one of them a `name` of its own";
+      const hint = entry.name ? "" : "; give one of the two a different `name`";
       into.push({ path, problem: `duplicate plugin name ${name}${hint}` });
       continue;
     }
@@ -90,7 +90,7 @@ function withRemedy(problem: string, type: string, schema: z.ZodType, inner: Pat
   const reason = inner.length === 1 ? whyNoParameter(type, key) : undefined;
   if (reason !== undefined) return reason;
   const known = knownKeys(schema, inner.slice(0, -1));
-  if (known.length > 0) return `${problem}; remove it, known are ${known.join(", ")}`;
+  if (known.length > 0) return `${problem}; remove it; the known keys are ${known.join(", ")}`;
   return `${problem}; remove it${inner.length === 1 ? `, ${type} has no parameters` : ""}`;
 }
 
@@ -131,7 +131,10 @@ export function defaultPlugin<K extends PluginKind>(definition: PluginDefinition
 export function defaultOf<K extends PluginKind>(type: string, kind: K, registry: PluginRegistry): ConfiguredPlugin<K> {
   const definition = registry.get(type);
   if (definition?.kind !== kind)
-    throw new SluiceError("PLUGIN_TYPE_MISSING", `no ${kind} of type ${type} is registered, which the defaults need`);
+    throw new SluiceError(
+      "PLUGIN_TYPE_MISSING",
+      `the defaults need a ${kind} of type ${type}, but this type is not registered`,
+    );
   return defaultPlugin(definition as PluginDefinition<K>);
 }
 

@@ -53,14 +53,14 @@ describe("several instances of a producer (scheduling 3.4)", () => {
 - {name: b, type: approx-prefix-cache-producer}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:6:3: no plugin reads the producer b: prefix-cache-scorer takes prefix-matched-blocks of a; choose by its parameter that ends in ProducerName",
+      "c.yaml:6:3: no plugin reads the producer b: prefix-cache-scorer reads prefix-matched-blocks from a; choose with the parameter of prefix-cache-scorer that ends in ProducerName",
     ]);
   });
 
   it("make no cycle unless what they read is bound so", () => {
     const cycle = `${HEAD}plugins:\n- type: hot-scorer\n- {name: a, type: hot-producer}\n- {name: b, type: cold-producer}\n`;
     expect(problemsOf(cycle)).toEqual([
-      "c.yaml:5:3: plugins[1]: dependency cycle among producers, each reads what the next one writes: a -> b -> a",
+      "c.yaml:5:3: plugins[1]: dependency cycle among producers: each reads data of the next producer: a -> b -> a",
     ]);
     // Nobody reads what b reads of a second instance of its own kind's reader.
     expect(() => load(`${HEAD}plugins: [{type: hot-scorer}, {type: hot-producer}]`)).not.toThrow();

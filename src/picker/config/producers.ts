@@ -52,7 +52,7 @@ export function bindProducers(
       if (other !== undefined)
         into.push({
           path: other.path,
-          problem: `the name ${made.name} belongs to the producer that Sluice makes for ${reader.name}; give this ${other.definition.kind} another one`,
+          problem: `the name ${made.name} belongs to the producer that Sluice creates for ${reader.name}; give this ${other.definition.kind} another name`,
         });
     }
   const bindings = all.flatMap((reader) =>
@@ -67,7 +67,7 @@ export function bindProducers(
   if (cycle !== undefined) {
     const names = [...cycle, cycle[0]!].map(({ name }) => name).join(" -> ");
     const at = cycle.find(({ name }) => table.has(name));
-    const problem = `dependency cycle among producers, each reads what the next one writes: ${names}`;
+    const problem = `dependency cycle among producers: each reads data of the next producer: ${names}`;
     into.push({ path: place(at?.name ?? ""), problem });
   }
   return bindings;
@@ -144,7 +144,7 @@ export function checkCompanions(companions: readonly Companion[], table: PluginT
   for (const { plugin, by } of companions) {
     const other = table.get(plugin.name);
     if (other === undefined) continue;
-    const problem = `the name ${plugin.name} belongs to the ${plugin.definition.kind} that Sluice adds with ${by}; give this ${other.definition.kind} another one`;
+    const problem = `the name ${plugin.name} belongs to the ${plugin.definition.kind} that Sluice adds with ${by}; give this ${other.definition.kind} another name`;
     into.push({ path: other.path, problem });
   }
 }

@@ -61,7 +61,7 @@ ${TWO}`),
     );
     const stages = "{type: stage-handler, parameters: {profiles: {decode: answering}}}";
     expect(load(HEAD + PLUGINS.replace(/- \{name: by-class.*/, `- ${stages}`) + TWO).warnings).toContain(
-      "c.yaml:4:49: plugin stage-handler names the profile answering, which does not exist; there are chat, background",
+      "c.yaml:4:49: plugin stage-handler names the profile answering, which does not exist; the profiles are chat, background",
     );
   });
 

@@ -70,11 +70,11 @@ export function readProfile(
     if (members.some((member) => member.name === name))
       into.push({ path, problem: `${where} lists ${name} twice; keep one, with the right weight` });
     else if (definition.kind === "picker" && members.some((member) => member.definition.kind === "picker"))
-      into.push({ path, problem: `${where} already has a registered picker plugin; keep one of them` });
+      into.push({ path, problem: `${where} already has a registered picker plugin; keep one picker` });
     if (typeof weight === "number" && definition.kind !== "scorer")
       warn(
         [...at, "plugins", index, "weight"],
-        `the weight of ${name} has no effect: it is a ${definition.kind}, and only scorers have one`,
+        `the weight of ${name} has no effect: only scorers have a weight, and this is a ${definition.kind}`,
       );
     members.push({
       definition: definition as ProfilePlugin["definition"],
@@ -96,7 +96,7 @@ export function profileOfAll(table: PluginTable, into: Violation[]): ProfilePlug
     const definition = inProfile(own);
     if (!isMember(definition.kind)) continue;
     if (definition.kind === "picker" && picker !== undefined) {
-      const problem = `without schedulingProfiles there is one profile of all plugins, and it already has a registered picker plugin, ${picker}; keep one of them, or list what each profile uses`;
+      const problem = `without schedulingProfiles, all plugins are in one profile, which already has a registered picker plugin, ${picker}; keep one picker, or list the plugins of each profile`;
       into.push({ path, problem });
     }
     if (definition.kind === "picker") picker ??= name;
@@ -146,11 +146,11 @@ export function readHandler(
       first === undefined
         ? {
             path: ["schedulingProfiles", 1],
-            problem: `no profile handler configured, which several scheduling profiles need; add one to plugins${remedy}`,
+            problem: `no profile handler configured, but several scheduling profiles need one; add one to plugins${remedy}`,
           }
         : {
             path: first.path,
-            problem: `${OF_ONE.get(first.definition.type)} cannot support multiple scheduling profiles; configure one that can${remedy}`,
+            problem: `${OF_ONE.get(first.definition.type)} cannot support multiple scheduling profiles; configure another handler${remedy}`,
           },
     );
   }
@@ -180,7 +180,7 @@ export function checkNeededProfile(
   // Wrong parameters are already reported.
   const needed = parameters === undefined ? undefined : NEEDED.get(definition.type)?.(parameters as StageNames);
   if (needed === undefined || profiles.includes(needed)) return;
-  const problem = `plugin ${name} answers every request by the profile ${needed}, which does not exist; add it to schedulingProfiles, or name another one in the parameters of the plugin; there ${profiles.length === 1 ? "is" : "are"} ${profiles.join(", ")}`;
+  const problem = `plugin ${name} uses the profile ${needed} for every request, but this profile does not exist; add it to schedulingProfiles, or name another profile in the parameters of the plugin: ${profiles.join(", ")}`;
   into.push({ path: table.get(name)?.path ?? [], problem });
 }
 
@@ -199,7 +199,7 @@ export function warnOfProfiles(
   for (const { name, entry } of table.values())
     for (const [path, wanted] of profileNames(entry.parameters ?? {}))
       if (wanted !== "" && !profiles.includes(wanted)) {
-        const hint = didYouMean(wanted, profiles) || `; there are ${profiles.join(", ")}`;
+        const hint = didYouMean(wanted, profiles) || `; the profiles are ${profiles.join(", ")}`;
         warn(
           [...entry.path, "parameters", ...path],
           `plugin ${name} names the profile ${wanted}, which does not exist${hint}`,

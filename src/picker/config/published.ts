@@ -1,8 +1,8 @@
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
-const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
-const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, which Sluice does not have yet either; ${BLEND}`;
+const BLEND = "until then, use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer";
+const SLO = `its successors predicted-latency-producer and latency-scorer need the latency predictor, which Sluice does not have yet; ${BLEND}`;
 
 /**
  * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
@@ -13,8 +13,8 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ["predicted-latency-producer", `${PREDICTOR}; ${BLEND}`],
   ["predicted-latency-scorer", `${PREDICTOR}; ${BLEND}`],
   ["latency-scorer", `${PREDICTOR}; ${BLEND}`],
-  ["slo-headroom-tier-filter", `${PREDICTOR}; utilization-filter keeps away from busy endpoints meanwhile`],
-  ["latency-slo-admitter", `${PREDICTOR}; probabilistic-admitter sheds load by saturation meanwhile`],
+  ["slo-headroom-tier-filter", `${PREDICTOR}; until then, use utilization-filter to avoid busy endpoints`],
+  ["latency-slo-admitter", `${PREDICTOR}; until then, use probabilistic-admitter to shed load by saturation`],
   ["slo-aware-routing", SLO],
   ["slo-aware-profile-handler", SLO],
   ["slo-request-tracker", SLO],
@@ -22,12 +22,12 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   // the caches of engines
   [
     "lmetric-scorer",
-    "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
+    "no scorer of Sluice multiplies tokens to compute by requests in flight; use token-load-scorer with prefix-cache-scorer instead",
   ],
   // rollouts
   [
     "disaggregatedset-rollout-screener",
-    "it needs the revisions of a DisaggregatedSet, which Sluice does not watch yet; by-label keeps requests to one revision meanwhile",
+    "it needs the revisions of a DisaggregatedSet, which Sluice does not watch yet; until then, use by-label to keep requests on one revision",
   ],
 ]);
 
@@ -37,7 +37,7 @@ export function whyNotYet(type: string): string | undefined {
 }
 
 const EVICTION =
-  "with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first";
+  "with flowControl.enableEviction, flow control evicts requests of negative priority: the lowest priority first, then the newest";
 
 /** Plugin types of published files that are accepted, though nothing here calls them, each with the reason. They take no parameters. */
 const WITHOUT_EFFECT: ReadonlyMap<string, string> = new Map([
@@ -56,7 +56,8 @@ export function whyNoEffect(type: string): string | undefined {
   return WITHOUT_EFFECT.get(type);
 }
 
-const TREE = "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree";
+const TREE =
+  "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, which is the whole tree";
 
 /** Plugin types that no release has had since v1.0, each with its replacement. */
 const NO_MORE: ReadonlyMap<string, string> = new Map([
@@ -72,9 +73,9 @@ export function whyNoMore(type: string): string | undefined {
 }
 
 const IN_A_CACHE =
-  "belongs to precise-prefix-cache-producer now; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the rest";
-const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
-const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
+  "now belongs to precise-prefix-cache-producer; use that producer, with indexerConfig, tokenProcessorConfig and kvEventsConfig, and remove the other keys";
+const IN_A_TREE = "is not supported any more: Sluice has only the tree of v0.3; remove it";
+const OF_PREFIXES = "has no effect here: the producer of prefix matches has the block size; remove it";
 
 /** Parameters in published files that the plugin does not take (any more, or yet), each with the reason. */
 const PARAMETERS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
@@ -100,7 +101,7 @@ const PARAMETERS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
   [
     "disagg-profile-handler",
     new Map([
-      ["threshold", "is a parameter of deciders now; remove it and name one in deciders.prefill"],
+      ["threshold", "is now a parameter of deciders; remove it, and name a decider in deciders.prefill"],
       ["hashBlockSize", OF_PREFIXES],
     ]),
   ],

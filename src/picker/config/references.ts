@@ -29,7 +29,7 @@ export function checkReferences(table: PluginTable, registry: PluginRegistry, in
   const cycle = findCycle(table);
   if (cycle !== undefined) {
     const names = [...cycle, cycle[0]!].map(({ name }) => name).join(" -> ");
-    into.push({ path: cycle[0]!.path, problem: `dependency cycle, each plugin names the next one: ${names}` });
+    into.push({ path: cycle[0]!.path, problem: `dependency cycle: each plugin names the next one: ${names}` });
   }
   return named;
 
@@ -39,7 +39,7 @@ export function checkReferences(table: PluginTable, registry: PluginRegistry, in
     const hint = didYouMean(wanted, table.keys());
     if (hint !== "") return problem + hint;
     const entry = registry.get(wanted) === undefined ? "" : `; add \`- type: ${wanted}\` to plugins`;
-    return problem + (entry || (kind === undefined ? "" : `; a ${kind} of that name must be among the plugins`));
+    return problem + (entry || (kind === undefined ? "" : `; add a ${kind} of this name to plugins`));
   }
 }
 
@@ -66,7 +66,7 @@ function unfit({ name, definition }: TableEntry, { path, kind }: Reference, foun
   const reads = [...definition.requires, ...(definition.optional ?? [])];
   if (reads.length === 0 || reads.some((key) => found.definition.produces.includes(key))) return undefined;
   const keys = reads.map((key) => key.name).join(", ");
-  return `plugin ${name} reads ${keys} and the producer ${found.name} writes none of that; name one that does`;
+  return `plugin ${name} reads ${keys}, but the producer ${found.name} does not write this data; name a producer that does`;
 }
 
 function isProducerName(path: Path): boolean {

@@ -99,7 +99,7 @@ describe("the configuration file is followed", () => {
     expect(after.top[0]?.id).toBe(before.top[0]?.id);
     // All of the prompt is still believed to be where the first request went.
     expect(after.top[0]?.scores[1]).toBe(1);
-    expect(told[lines.indexOf("the changed configuration is in force")]).toMatchObject({
+    expect(told[lines.indexOf("Sluice uses the changed configuration")]).toMatchObject({
       configuration: after.configHash,
     });
     expect(metric(core, "sluice_config_refused")).toBe(0);
@@ -111,7 +111,7 @@ describe("the configuration file is followed", () => {
   it("a broken one leaves the old one in force and says what is wrong with it, until it is mended", async () => {
     const { file, core, lines } = await following(config("one"));
     writeFileSync(file, config("two", 1, "schedulingProfile: []\n"));
-    await poll("the refusal", () => lines.some((line) => line.includes("old one stays in force")));
+    await poll("the refusal", () => lines.some((line) => line.includes("keeps the old configuration")));
     expect(lines.at(-1)).toMatch(
       /config\.yaml:11:1: schedulingProfile: unknown key `schedulingProfile`; did you mean `schedulingProfiles`\?/,
     );
@@ -140,7 +140,7 @@ describe("the configuration file is followed", () => {
     const { file, lines } = await following(config("one"));
     const wrong = Array.from({ length: 40 }, (_, i) => `whatIsThis${i}: ${"x".repeat(40)}\n`);
     writeFileSync(file, config("two", 1, wrong.join("")));
-    await poll("the refusal", () => lines.some((line) => line.includes("old one stays in force")));
+    await poll("the refusal", () => lines.some((line) => line.includes("keeps the old configuration")));
     for (let i = 0; i < 40; i++) expect(lines.at(-1)).toContain(`config.yaml:${11 + i}:1: whatIsThis${i}: unknown key`);
   });
 
@@ -152,7 +152,7 @@ describe("the configuration file is followed", () => {
     lines.length = 0;
     writeFileSync(file, config("three"));
     await poll("the third profile", () => decide(core).profile === "three");
-    await poll("the line of it", () => lines.includes("the changed configuration is in force"));
+    await poll("the line of it", () => lines.includes("Sluice uses the changed configuration"));
     expect(lines.filter((line) => line.startsWith("changes under dataLayer"))).toEqual([]);
   });
 });

@@ -81,12 +81,12 @@ export class ConfigFollower {
       this.#options.use(config);
       this.#config = config;
       watch?.reloads.add({ at, what: file, result: "applied", problems: "", difference: difference() });
-      watch?.events.add("config-changed", file, `the changed configuration ${configFingerprint(config)} is in force`);
+      watch?.events.add("config-changed", file, `Sluice uses the changed configuration ${configFingerprint(config)}`);
       metrics.configReloadsTotal.with("applied").inc();
       this.#tell(config, false);
       log.info(
         { configuration: configFingerprint(config), ...effectiveSummary(config) },
-        "the changed configuration is in force",
+        "Sluice uses the changed configuration",
       );
       if (!sameDataLayer(this.#options.config, config))
         log.warn({ file }, "changes under dataLayer take effect at the next start of the process");
@@ -96,8 +96,8 @@ export class ConfigFollower {
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
       watch?.reloads.add({ at, what: file, result: "refused", problems, difference: difference() });
-      watch?.events.add("config-refused", file, `a change of ${file} is refused: ${problems}`);
-      log.error({ file }, `the changed configuration is refused, the old one stays in force: ${problems}`);
+      watch?.events.add("config-refused", file, `Sluice refuses a change of ${file}: ${problems}`);
+      log.error({ file }, `Sluice refuses the changed configuration and keeps the old configuration: ${problems}`);
     }
   }
 

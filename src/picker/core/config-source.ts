@@ -48,7 +48,7 @@ export async function readConfig(source: ConfigSource, log: Logger): Promise<Eff
 
 /** Logs a configuration that is in force from now on. */
 export function reportConfig(config: EffectiveConfig, log: Logger): void {
-  log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in force");
+  log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in use");
 }
 
 /**
@@ -80,7 +80,7 @@ async function documentOf(
   if (profile !== undefined && (configFile !== undefined || configText !== undefined))
     throw new SluiceError(
       "FLAG_CONFLICT",
-      "--profile chooses a built-in configuration and cannot be combined with one that is given",
+      "--profile chooses a built-in configuration and cannot be combined with another configuration",
     );
   if (configFile !== undefined)
     return text === undefined
@@ -91,7 +91,7 @@ async function documentOf(
   if (profile === undefined) return undefined;
   const document = builtInDocument(profile);
   if (document !== undefined) return document;
-  const hint = didYouMean(profile, BUILT_IN_PROFILES) || `; there are ${BUILT_IN_PROFILES.join(", ")}`;
+  const hint = didYouMean(profile, BUILT_IN_PROFILES) || `; the profiles are ${BUILT_IN_PROFILES.join(", ")}`;
   throw new SluiceError("FLAG_VALUE", `--profile=${JSON.stringify(profile.slice(0, 100))} is not a profile${hint}`);
 }
 
@@ -123,7 +123,7 @@ function withLegacyEnvironment(
     if (text === undefined || text === "") continue;
     const value = syntax.test(text) ? Number(text) : Number.NaN;
     if (Number.isFinite(value)) found[parameter] = value;
-    else log.warn({ variable: name }, `environment variable ${name} is ignored: it is not a number of the right kind`);
+    else log.warn({ variable: name }, `environment variable ${name} is ignored: its value is not a valid number`);
   }
   const profiles = config.profiles.map((profile) => ({
     ...profile,

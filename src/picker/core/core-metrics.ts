@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
@@ -35,7 +36,8 @@ export function schedulerHooks(
   prefixMatched: (share: number) => void = () => {},
 ): SchedulerHooks {
   const duration = metrics.schedulerDuration.with();
-  const attempts = new Map<string, { inc(): void }>();
+  let attempts = new WeakMap<Endpoint, Map<string, { inc(): void }>>();
+  let cached = 0;
   return {
     decided(outcome, request, seconds) {
       duration.observe(seconds);
@@ -44,14 +46,21 @@ export function schedulerHooks(
         metrics.schedulerAttemptsTotal.with("failure", model, "", "", "").inc();
         return;
       }
-      const { id, name, namespace, port } = outcome.endpoints[0]!;
-      const key = `${id}\n${port}\n${model}`;
-      let counter = attempts.get(key);
-      if (counter === undefined) {
-        if (attempts.size >= MAX_CACHED) attempts.clear();
-        counter = metrics.schedulerAttemptsTotal.with("success", model, name, namespace, String(port));
-        attempts.set(key, counter);
+      const endpoint = outcome.endpoints[0]!;
+      const known = attempts.get(endpoint)?.get(model);
+      if (known !== undefined) {
+        known.inc();
+        return;
       }
+      if (++cached > MAX_CACHED) {
+        attempts = new WeakMap();
+        cached = 1;
+      }
+      const { name, namespace, port } = endpoint;
+      const counter = metrics.schedulerAttemptsTotal.with("success", model, name, namespace, String(port));
+      const counters = attempts.get(endpoint) ?? new Map<string, { inc(): void }>();
+      counters.set(model, counter);
+      attempts.set(endpoint, counters);
       counter.inc();
     },
     pluginCalled(point, plugin, seconds) {
@@ -63,7 +72,7 @@ export function schedulerHooks(
         "error",
         `plugin ${plugin.name}`,
         { err: error, point, plugin: plugin.name },
-        "a plugin failed and was left out",
+        "a plugin failed; Sluice skipped it",
       );
     },
     scopeViolated(point, plugin, access) {

@@ -10,11 +10,16 @@ import { missingReason } from "../scheduling/unprepared.ts";
 export function watchBudget(budget: ByteBudget, clock: Clock, log: Logger, limited: RateLimitedLog): void {
   new BudgetWatch(budget, clock, {
     letGo: (holder) =>
-      limited.log("warn", "body-stalled", { ...holder }, "a request body stalled while memory is short; answered 408"),
+      limited.log(
+        "warn",
+        "body-stalled",
+        { ...holder },
+        "a request body stalled while memory is short; Sluice answered 408",
+      ),
     stuck: (report) =>
       log.error(
         { ...report },
-        "request bodies wait for memory, and the bodies that hold it make no progress; see holders",
+        "request bodies wait for memory, and the bodies that hold the memory make no progress; see holders",
       ),
     moving: (milliseconds) => log.info({ milliseconds }, "no request body waits for memory any more"),
   });
@@ -48,7 +53,7 @@ export function reportUnprepared(
       "error",
       `prepare ${name}`,
       { err: error, plugin: name },
-      "a producer prepared nothing for a request; the request continued without its data",
+      "a producer gave no data for a request; the request continued without this data",
     );
   };
 }

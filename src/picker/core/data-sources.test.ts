@@ -55,7 +55,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
     expect(names(only)).toEqual(["dcgm-data-source", "metrics-data-source"]);
     const alone = only.replace("{sources", "{injectDefaults: false, sources");
     expect(names(alone)).toEqual(["dcgm-data-source"]);
-    expect(load(HEAD + alone).warnings.join()).toContain("without a source Sluice reads no metrics");
+    expect(load(HEAD + alone).warnings.join()).toContain("without a source, Sluice reads no metrics");
     expect(settings(alone)).toMatchObject({ none: true, sidePages: [{ port: 9400 }] });
   });
 
@@ -74,7 +74,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
       );
     expect(pods("Pod", "topology-extractor")).toEqual([]);
     expect(pods("Pod", "approx-prefix-cache-producer")).toEqual([
-      "4:74: dataLayer.sources[0].extractors[0].pluginRef: the plugin approx-prefix-cache-producer learns nothing from pods; only a topology-extractor does",
+      "4:74: dataLayer.sources[0].extractors[0].pluginRef: the plugin approx-prefix-cache-producer cannot read pods; name a topology-extractor",
     ]);
     expect(pods("Service", "topology-extractor").join()).toContain("write Pod");
     expect(
@@ -93,7 +93,7 @@ describe("sources besides the metrics of model servers (scheduling 1.8)", () => 
       "c:3:83: plugin endpoint-attribute-filter reads the attribute GPUUtilisation, which no endpoint has; did you mean `GPUUtilization` of dcgm-extractor?",
     ]);
     expect(warnings(reader("custom.depth", "core-metrics-extractor"))).toEqual([
-      "c:3:83: plugin endpoint-attribute-filter reads the attribute custom.depth, which no endpoint has; let core-metrics-extractor in dataLayer.sources write it",
+      "c:3:83: plugin endpoint-attribute-filter reads the attribute custom.depth, which no endpoint has; configure core-metrics-extractor in dataLayer.sources to write it",
     ]);
   });
 

@@ -95,7 +95,7 @@ export class FlowMetrics implements FlowControlEvents {
       "warn",
       String(priority),
       { priority, band },
-      "requests wait in another band: no band and no objective has their priority, or there are 1,024 bands",
+      "requests wait in the band of another priority: no band and no objective has their priority, or there are already 1,024 bands",
     );
   }
 
@@ -115,7 +115,7 @@ export class FlowMetrics implements FlowControlEvents {
       "error",
       `flow control ${policy}`,
       { err: error, policy },
-      "a part of flow control failed and was left out",
+      "a policy of flow control failed; Sluice skipped it",
     );
   }
 

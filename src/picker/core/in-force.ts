@@ -164,7 +164,7 @@ function inForceOf(
     hooks: new RequestHooks(
       [...telling, ...hooks, ...ownHooks],
       (hook, error) =>
-        failures.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out"),
+        failures.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed; Sluice skipped it"),
       calls,
     ),
   };

@@ -19,12 +19,7 @@ import { Peers } from "../../pool/peers/peers.ts";
 import { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { ByteBudget } from "../exchange/byte-budget.ts";
-import { CacheReports } from "../exchange/cache-reports.ts";
-import { RequestDecider } from "../exchange/decide.ts";
 import { InferenceExchange } from "../exchange/exchange.ts";
-import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
-import type { ExchangeServices } from "../exchange/exchange-services.ts";
-import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { RequestLog } from "../exchange/request-log.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
@@ -35,9 +30,10 @@ import { refusePromise } from "../scheduling/plugin-calls.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { type CoreExchanges, coreExchanges } from "./core-exchanges.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import type { CoreOptions } from "./core-options.ts";
-import { reportUnprepared, showBudget, watchBudget } from "./core-reports.ts";
+import { showBudget, watchBudget } from "./core-reports.ts";
 import { spareRoomOf } from "./core-room.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 import { ModelQueueing } from "./model-queueing.ts";
@@ -47,8 +43,6 @@ import { Queues } from "./queues.ts";
 import { watchPool } from "./watch/pool-watch.ts";
 import { TrafficWatch } from "./watch/traffic-watch.ts";
 
-/** The default limit of one request body (docs/spec/decisions.md#sizes). */
-const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 /** The most distinct fairness IDs in labels, for the life of the process (scheduling 8.1). */
 const MAX_FAIRNESS_IDS = 1000;
@@ -86,7 +80,7 @@ export class InferenceCore {
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
   readonly #queues: Queues;
-  readonly #services: ExchangeServices & { log?: RequestLog | undefined };
+  readonly #exchanges: CoreExchanges;
 
   constructor(options: CoreOptions) {
     const { clock, random, log, config } = options;
@@ -114,7 +108,7 @@ export class InferenceCore {
           "error",
           "endpoint-refused",
           { endpoint: id, maxEndpoints },
-          "too many endpoints: this one is left out",
+          "too many endpoints: Sluice skips this endpoint",
         ),
     });
     this.peers =
@@ -181,55 +175,15 @@ export class InferenceCore {
       refreshBudget();
       this.#series.show(this.#inForce.instances.list(), this.#scheduler.plan);
     });
-    this.#services = {
-      clock,
-      random,
-      endpoints: this.endpoints,
-      decider: new RequestDecider({
-        clock,
-        random,
-        endpoints: this.endpoints,
-        inForce: () => this.#inForce,
-        models: this.models,
-        scheduler: this.#scheduler,
-        bytesPerToken: this.bytesPerToken,
-        preparation:
-          options.prepares === false
-            ? undefined
-            : new Preparation({
-                clock,
-                preparers: () => this.#scheduler.preparers,
-                onFailed: reportUnprepared(this.metrics, this.#log),
-              }),
-        spareRoom: () => this.#spareRoom,
-        ignoreSubset: options.ignoreSubset,
-        onPluginError: (plugin, error) =>
-          this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
-        calls: this.#calls,
-      }),
-      hooks: () => this.#inForce.hooks,
+    this.#exchanges = coreExchanges(options, {
+      ...{ endpoints: this.endpoints, models: this.models, scheduler: this.#scheduler, metrics: this.metrics },
+      ...{ names, fairness, log: this.#log, calls: this.#calls, budget: this.budget },
+      ...{ bytesPerToken: this.bytesPerToken, observer: this.watch },
+      inForce: () => this.#inForce,
       flowControl: () => this.#queues.current,
       spareRoom: () => this.#spareRoom,
-      metrics: new ExchangeMetrics(this.metrics, names, fairness),
-      observer: this.watch,
-      tracing: options.tracing?.on ? options.tracing : undefined,
-      log: options.requestLog,
-      quotas: options.quotas,
-      budget: this.budget,
-      bytesPerToken: this.bytesPerToken,
-      cacheReports: new CacheReports(this.metrics, names),
-      maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
-      refusesEmptyBodies: options.refusesEmptyBodies ?? false,
-      decisionHeader: options.decisionHeader ?? false,
       onError: (error) => this.onError(error),
-      onStrangerServed: (reported) =>
-        this.#log.log(
-          "info",
-          "stranger-served",
-          { reported },
-          "the proxy reports an answer from an address outside the pool; the picked endpoint stays counted",
-        ),
-    };
+    });
   }
 
   /** Begins to scrape, and to share with peers. */
@@ -323,7 +277,7 @@ export class InferenceCore {
   }
 
   openExchange(wire: Wire): Exchange {
-    return new InferenceExchange(this.#services, wire);
+    return new InferenceExchange(this.#exchanges, wire);
   }
 
   /**
@@ -352,7 +306,7 @@ export class InferenceCore {
 
   /** Logs requests that begin from now on; undefined = logs none. */
   useRequestLog(log: RequestLog | undefined): void {
-    this.#services.log = log;
+    this.#exchanges.log = log;
   }
 
   /** The priorities of keys have changed. */
@@ -389,7 +343,7 @@ export class InferenceCore {
   makeSpareRoom(baseline: number): void {
     this.#spareRoom = spareRoomOf(this.endpoints, {
       ...{ clock: this.clock, baseline, pool: () => this.#pool() },
-      saturation: (endpoints, now) => this.#inForce.detector.plugin.saturation(endpoints, now),
+      detector: () => this.#inForce.detector.plugin,
     });
   }
 

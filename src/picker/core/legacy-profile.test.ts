@@ -77,11 +77,11 @@ describe("the profile legacy-v0.3", () => {
         (error: { code: string; message: string }) => `${error.code}: ${error.message}`,
       );
     const conflict =
-      "FLAG_CONFLICT: --profile chooses a built-in configuration and cannot be combined with one that is given";
+      "FLAG_CONFLICT: --profile chooses a built-in configuration and cannot be combined with another configuration";
     expect(await failure({ profile: "legacy-v0.3", configText: EXAMPLE })).toBe(conflict);
     expect(await failure({ profile: "default", configFile: "c.yaml" })).toBe(conflict);
     expect(await failure({ profile: "legacy" })).toBe(
-      'FLAG_VALUE: --profile="legacy" is not a profile; there are default, sticky-until-saturated, legacy-v0.3',
+      'FLAG_VALUE: --profile="legacy" is not a profile; the profiles are default, sticky-until-saturated, legacy-v0.3',
     );
     expect(await failure({ profile: "legacy-v03" })).toBe(
       'FLAG_VALUE: --profile="legacy-v03" is not a profile; did you mean `legacy-v0.3`?',
@@ -125,7 +125,7 @@ describe("the environment of v0.3 (scheduling 2.1)", () => {
 
   it("is ignored with a line in the log where it is no number, and not checked for its range", async () => {
     const ignored = (name: string): string =>
-      `environment variable ${name} is ignored: it is not a number of the right kind`;
+      `environment variable ${name} is ignored: its value is not a valid number`;
     expect(
       await tree({
         KV_CACHE_THRESHOLD: "high",

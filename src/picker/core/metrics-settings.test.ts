@@ -102,7 +102,7 @@ dataLayer:
       ["/usual", 2],
     ]);
     expect(() => configOf(text.replace("pluginRef: unread", "pluginRef: fast"))).toThrow(
-      "dataLayer.sources lists fast twice; keep one, with the extractors of both",
+      "dataLayer.sources lists fast twice; keep one entry, with the extractors of both",
     );
   });
 
@@ -143,7 +143,7 @@ dataLayer:
       1, 1, 3,
     ]);
     expect(failureOf(pages("{}", "{engineConfigs: [{name: own, queuedRequestsSpec: q}]}"), named)).toBe(
-      `FLAG_CONFLICT: --${QUEUED} names a metric, and so do the engineConfigs of the plugin core-metrics-extractor in c.yaml; leave the flag out and write the metric into engineConfigs`,
+      `FLAG_CONFLICT: --${QUEUED} and the engineConfigs of the plugin core-metrics-extractor in c.yaml both name metrics; remove the flag, and write the metric into engineConfigs`,
     );
   });
 

@@ -202,7 +202,7 @@ function dialectsOf(
   if (engines.length > 0)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `--${flag} names a metric, and so do the engineConfigs of the plugin ${name} in ${config.source}; leave the flag out and write the metric into engineConfigs`,
+      `--${flag} and the engineConfigs of the plugin ${name} in ${config.source} both name metrics; remove the flag, and write the metric into engineConfigs`,
     );
   return dialectsWith(metrics, choice);
 }
@@ -291,7 +291,7 @@ export function dialectsWith(names: MetricNames, choice: EngineChoice = {}): Dia
   if (Object.values(FIELDS).every((field) => (engine[field] ?? "").trim() === ""))
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `--${Object.keys(FIELDS).join(", --")} leave no metric of ${engine.name} to read; name one metric at least`,
+      `--${Object.keys(FIELDS).join(", --")} remove all metrics of ${engine.name}; name at least one metric`,
     );
   return new Dialects([engine], choice);
 }

@@ -232,7 +232,7 @@ describe("InferenceModels without a feature gate (decisions: model fairness)", (
     expect([rig.waiting, rig.outcomes.length]).toEqual([0, 21]);
     expect(rig.log.filter((text) => text.startsWith("info: flow control"))).toEqual([
       "info: flow control is on: there are InferenceModels of a v1alpha2 pool, and the configuration does not set the feature gate flowControl",
-      "info: flow control by InferenceModels is off; requests that wait go on at once",
+      "info: flow control by InferenceModels is off; waiting requests continue at once",
       "info: flow control is on: there are InferenceModels of a v1alpha2 pool, and the configuration does not set the feature gate flowControl",
     ]);
   });
@@ -312,7 +312,7 @@ describe("InferenceModels without a feature gate (decisions: model fairness)", (
       ...[
         "flow control is on",
         "flow control is on",
-        "flow control by InferenceModels is off; requests that wait go on at once",
+        "flow control by InferenceModels is off; waiting requests continue at once",
       ],
     ]);
   });

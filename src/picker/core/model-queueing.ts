@@ -44,6 +44,6 @@ export class ModelQueueing {
 
 const ON =
   "flow control is on: there are InferenceModels of a v1alpha2 pool, and the configuration does not set the feature gate flowControl";
-const OFF = "flow control by InferenceModels is off; requests that wait go on at once";
+const OFF = "flow control by InferenceModels is off; waiting requests continue at once";
 const NO_SHEDDING =
   "--standard-shed-at and --legacy-criticality have no effect while flow control is on; the feature gate flowControl=false turns it off";

@@ -20,7 +20,7 @@ export function outcomeOf({ top, others, profile, refusal, served }: DecisionRec
   if (served === undefined) return to;
   return served === "nobody"
     ? `${to}, and no endpoint answered`
-    : `${to} and on to ${served.id} (${served.hostPort}), which answered`;
+    : `${to}, then to ${served.id} (${served.hostPort}), which answered`;
 }
 
 /** Returns the reason, with a full stop. */
@@ -44,7 +44,7 @@ function dropped(filters: DecisionRecord["filters"]): number {
 function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, detail: string): string {
   const { candidates, filters, priority } = record;
   if (reason === "saturated" && detail.includes(QUEUE_FULL))
-    return "the queue of its priority was full, or all queues together.";
+    return "the queue of its priority was full, or all queues together were full.";
   if (reason === "saturated")
     return `the pool is saturated; without flow control, this request of priority ${priority} cannot wait.`;
   if (reason === "ttl_expired" || reason === "queue_timeout")
@@ -73,38 +73,39 @@ function pickReason(record: DecisionRecord, pick: RecordedCandidate): string {
   const { candidates, excludedDown, filters, picker, scorers, tied, top } = record;
   const left = leftOf(record);
   if (left === 1) {
-    if (filters.length > 0) return `no other of ${counted(candidates, "candidate")} was left; ${droppers(record)}.`;
+    if (filters.length > 0)
+      return `it was the only one left of ${counted(candidates, "candidate")}; ${droppers(record)}.`;
     return excludedDown > 0 ? `it is the only endpoint that is not down.` : `it is the only candidate.`;
   }
   const among = counted(left, "candidate");
   if (record.pickerByChance) return chanceReason(record, pick, left);
   if (scorers.length === 0)
     return tied > 1
-      ? `none of ${among} had a score, and chance decided.`
+      ? `none of ${among} had a score, so the choice was random.`
       : `${picker} chose among ${among} without scores.`;
-  if (tied > 1) return `${tied} of ${among} shared the best total, ${points(pick.total)}, and chance decided.`;
+  if (tied > 1) return `${tied} of ${among} shared the best total, ${points(pick.total)}, so the choice was random.`;
   const rival = best(top.slice(1));
   if (pick.total === rival.total)
     return `${picker} preferred it to ${rival.id}, which has the same ${points(pick.total)} points.`;
   const digits = digitsApart(pick.total, rival.total);
   const [own, other] = [points(pick.total, digits), points(rival.total, digits)];
-  if (pick.total < rival.total) return `${picker} preferred its ${own} points to the ${other} of ${rival.id}.`;
+  if (pick.total < rival.total) return `${picker} preferred it with ${own} points to ${rival.id} with ${other} points.`;
   return `${own} points against ${other} of the next, ${rival.id}; ${leadReason(record, pick, rival, digits)}.`;
 }
 
 /** Returns the reason for a picker that draws at random for any totals. */
 function chanceReason(record: DecisionRecord, pick: RecordedCandidate, left: number): string {
   const { picker, top } = record;
-  const drew = `${picker} drew it by chance among ${counted(left, "candidate")}`;
+  const drew = `${picker} picked it at random from ${counted(left, "candidate")}`;
   const highest = best(top).total;
-  if (highest <= 0 && left === top.length) return `${drew}, none of which had a point.`;
+  if (highest <= 0 && left === top.length) return `${drew}; none of them had points.`;
   if (picker === randomPicker.type) return `${drew}; their points did not count.`;
   if (picker !== weightedRandomPicker.type)
-    return `${drew}; it had ${points(pick.total)} points, the best of those listed ${points(highest)}.`;
+    return `${drew}; it had ${points(pick.total)} points, the best listed candidate ${points(highest)}.`;
   const weight = weightOfDraw(record, left);
   if (weight === undefined)
-    return `${drew}, each as likely as its total is high; its own is ${points(pick.total)}, the highest listed ${points(highest)}.`;
-  return `${drew}: its ${points(pick.total)} points were ${percent(pick.total / weight)} of the draw's weight.`;
+    return `${drew}, in proportion to their totals; its total was ${points(pick.total)}, the highest listed total ${points(highest)}.`;
+  return `${drew}: its ${points(pick.total)} points gave it a chance of ${percent(pick.total / weight)}.`;
 }
 
 /** Returns the sum of all totals; undefined where some are unknown. */
@@ -140,7 +141,7 @@ function leadReason(
   if (against.length > 0) {
     // All parts of the lead, so that the reader can add them up.
     const parts = [`${first.name} put it ${points(first.lead, digits)} ahead`];
-    if (further.length > 0) parts.push(`${namesOf(further)} ${sumOf(further, digits)} more`);
+    if (further.length > 0) parts.push(`${namesOf(further)} added ${sumOf(further, digits)}`);
     return `${parts.join(", ")}, ${namesOf(against)} took ${sumOf(against, digits)} back`;
   }
   const lead = pick.total - rival.total;

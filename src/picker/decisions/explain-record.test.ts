@@ -118,7 +118,7 @@ describe("a full record as a file", () => {
     for (const other of ["no record", "endpoints: []"])
       await expect(readRecord(file(other))).rejects.toMatchObject({
         code: "DOCUMENT_INVALID",
-        message: expect.stringMatching(/holds no decision record: save what sluice explain ID --full prints$/),
+        message: expect.stringMatching(/contains no decision record: save the output of sluice explain ID --full$/),
       });
     await expect(readRecord(join(FOLDER, "missing.json"))).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
   });

@@ -39,13 +39,13 @@ export async function readRecord(path: string): Promise<RecordInFull> {
   if (!isObject(document.value) || !Object.hasOwn(document.value, "sequence"))
     throw new SluiceError(
       "DOCUMENT_INVALID",
-      `${path} holds no decision record: save what sluice explain ID --full prints`,
+      `${path} contains no decision record: save the output of sluice explain ID --full`,
     );
   const { full, ...record } = validate(document, recordSchema, { what: "decision record" });
   if (full === undefined)
     throw new SluiceError(
       "RECORD_NOT_FULL",
-      `${path} explains a decision, but does not hold all it depended on: save what sluice explain ID --full prints`,
+      `${path} explains a decision, but lacks data that the decision used: save the output of sluice explain ID --full`,
     );
   return { ...record, full };
 }
@@ -203,7 +203,9 @@ const recordSchema = z
       })
       .optional(),
     // Records of earlier releases lack this field.
-    cache: z.object({ predicted: number, events: number, reported: number, prompt: number }).optional(),
+    cache: z
+      .object({ predicted: number, events: number, unconfirmed: number.optional(), reported: number, prompt: number })
+      .optional(),
     peerBlocks: count.optional(),
     full: fullSchema.optional(),
   })

@@ -47,9 +47,10 @@ export interface KeptDecisions {
 
 /** Why there is no decision with this id, and how to find ids. */
 export function unknownDecision(id: string, { count, most, oldest }: KeptDecisions): string {
-  const kept = count === 0 ? "has made none yet" : `has ${counted(count, "decision")}, the oldest from ${oldest}`;
+  const kept =
+    count === 0 ? "has made no decision yet" : `has ${counted(count, "decision")}, the oldest from ${oldest}`;
   return (
-    `no decision ${id}. The process ${kept}; it keeps at most the newest ${grouped(most)}, and none of requests that it could not read.\n` +
+    `no decision ${id}. The process ${kept}; it keeps at most the newest ${grouped(most)} decisions, and no decision for a request that it could not read.\n` +
     "Give the x-request-id of the request, its first eight characters, or the number of the decision. " +
     "sluice explain --last shows the newest decision, and /debug/decisions of the admin port lists the newest 100"
   );

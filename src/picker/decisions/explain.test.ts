@@ -92,7 +92,7 @@ describe("explanation of a decision", () => {
     );
     expect(one.candidates.map((shown) => shown.peers)).toEqual([peers, undefined]);
     expect(one.notes).toEqual([
-      "Of the prompt, 12 blocks of the pick's prefix cache are known only from other replicas of this picker.",
+      "In the prefix cache of the pick, 12 blocks of the prompt are known only from other replicas of this picker.",
     ]);
   });
 
@@ -109,27 +109,46 @@ describe("explanation of a decision", () => {
     const unknown = Number.NaN;
     const explained = (predicted: number, events: number, reported: number, prompt: number) =>
       explain(recordOf([candidate("a", [1, 1], W)], { cache: { predicted, events, reported, prompt } }));
-    const note = "Tokens of the prompt in the cache of the endpoint:";
+    const note = "Prompt tokens in the cache of the endpoint:";
     expect(explained(4096, 4080, 0, 5120).notes).toEqual([
-      `${note} 4,096 by earlier requests, 4,080 by KV-cache events and 0 of 5,120 by its answer.`,
+      `${note} 4,096 predicted from earlier requests, 4,080 from KV-cache events and 0 of 5,120 reported in the answer.`,
     ]);
     expect(explained(4096, unknown, unknown, unknown)).toMatchObject({
-      notes: [`${note} 4,096 by earlier requests.`],
+      notes: [`${note} 4,096 predicted from earlier requests.`],
       cache: { predicted: 4096, events: null, reported: null, prompt: null },
     });
     expect(explained(512, 496, 496, 504).notes).toEqual([
-      `${note} 504 by earlier requests, 496 by KV-cache events and 496 of 504 by its answer.`,
+      `${note} 504 predicted from earlier requests, 496 from KV-cache events and 496 of 504 reported in the answer.`,
     ]);
-    expect(explained(unknown, unknown, 16, 5120).notes).toEqual([`${note} 16 of 5,120 by its answer.`]);
+    expect(explained(unknown, unknown, 16, 5120).notes).toEqual([`${note} 16 of 5,120 reported in the answer.`]);
     expect(explained(0, unknown, unknown, unknown).notes).toEqual([]);
     expect(explain(recordOf([candidate("a", [1, 1], W)])).cache).toBeNull();
+  });
+
+  it("tells the tokens that an event has announced from those that a decision placed there and no event confirms yet", () => {
+    const explained = (events: number, unconfirmed: number, reported = Number.NaN, prompt = Number.NaN) =>
+      explain(
+        recordOf([candidate("a", [1, 1], W)], {
+          cache: { predicted: Number.NaN, events, unconfirmed, reported, prompt },
+        }),
+      );
+    const note = "Prompt tokens in the cache of the endpoint:";
+    const { notes, cache } = explained(4080, 80);
+    expect(notes).toEqual([`${note} 4,000 from KV-cache events and 80 more that no event confirms yet.`]);
+    expect(cache).toMatchObject({ events: 4080, unconfirmed: 80 });
+    expect(explained(512, 512).notes).toEqual([
+      `${note} 0 from KV-cache events and 512 more that no event confirms yet.`,
+    ]);
+    expect(explained(512, 16, 496, 504).notes).toEqual([
+      `${note} 496 from KV-cache events, 8 more that no event confirms yet and 496 of 504 reported in the answer.`,
+    ]);
   });
 
   it("names the endpoint that answered if it is not the first, and says where the errors are if none answered", () => {
     const sentence = (served: DecisionRecord["served"], more: Partial<DecisionRecord> = {}): string =>
       explain(recordOf([candidate("a", [1, 1], W), candidate("b", [0, 0], W)], { served, ...more })).sentence;
     expect(sentence({ id: "default/b", hostPort: "10.0.0.1:8098" })).toMatch(
-      /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\) and on to default\/b \(10\.0\.0\.1:8098\), which answered: 5\.00 points/,
+      /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\), then to default\/b \(10\.0\.0\.1:8098\), which answered: 5\.00 points/,
     );
     expect(sentence("nobody", { others: [{ profile: "prefill", id: "default/p" }] })).toMatch(
       /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\) for default and to default\/p for prefill, and no endpoint answered: /,
@@ -158,7 +177,7 @@ describe("explanation of a decision", () => {
       "x put it 0.90 ahead, 2 other scorers took 0.30 back.",
     );
     expect(reason([candidate("a", [0.9, 0.3, 0], three), candidate("b", [0, 0, 0.2], three)], { scorers })).toBe(
-      "1.20 points against 0.20 of the next, default/b; x put it 0.90 ahead, y 0.30 more, z took 0.20 back.",
+      "1.20 points against 0.20 of the next, default/b; x put it 0.90 ahead, y added 0.30, z took 0.20 back.",
     );
   });
 
@@ -166,20 +185,26 @@ describe("explanation of a decision", () => {
     const a = candidate("a", [1, 0], W);
     const b = candidate("b", [1, 0], W);
     const best = candidate("c", [1, 1], W);
-    expect(reason([a, b], { tied: 2 })).toBe("2 of 2 candidates shared the best total, 2.00, and chance decided.");
+    expect(reason([a, b], { tied: 2 })).toBe(
+      "2 of 2 candidates shared the best total, 2.00, so the choice was random.",
+    );
     // Of those that were scored: who was filtered out shared nothing.
     expect(reason([a, b], { tied: 2, candidates: 5, filters: [dropped("f", "x", "y", "z")] })).toContain("2 of 2 ");
     // Two screeners may both name the same one.
     expect(reason([a, b], { tied: 2, candidates: 3, filters: [dropped("f", "x"), dropped("g", "x")] })).toContain(
       "2 of 2 ",
     );
-    expect(reason([a, b, best], { picker: "mine" })).toBe("mine preferred its 2.00 points to the 5.00 of default/c.");
+    expect(reason([a, b, best], { picker: "mine" })).toBe(
+      "mine preferred it with 2.00 points to default/c with 5.00 points.",
+    );
     expect(reason([a, b])).toContain("preferred it to default/b, which has the same 2.00 points");
     const unscored = [candidate("a", [], []), candidate("b", [], [])];
     expect(reason(unscored, { scorers: [], picker: "round-robin-picker" })).toBe(
       "round-robin-picker chose among 2 candidates without scores.",
     );
-    expect(reason(unscored, { scorers: [], tied: 2 })).toBe("none of 2 candidates had a score, and chance decided.");
+    expect(reason(unscored, { scorers: [], tied: 2 })).toBe(
+      "none of 2 candidates had a score, so the choice was random.",
+    );
   });
 
   it("says how long a request waited in flow control, where, behind how many, and why it was let go", () => {
@@ -187,13 +212,13 @@ describe("explanation of a decision", () => {
     const queued = { band: -1, fairnessId: "team-a", behind: 14, waitedMs: 1204, saturation: 0.96, ceiling: 1 };
     const routed = explain(recordOf([a], { queued }));
     expect(routed.notes).toContain(
-      "It waited 1.2 s in flow team-a of band -1, behind 14 requests, until the saturation of 0.96 was below the ceiling of 1.00.",
+      "The request waited 1.2 s in flow team-a of band -1, behind 14 requests, until the saturation of 0.96 was below the ceiling of 1.00.",
     );
     expect(routed.queued).toEqual(queued);
     const refusal = { reason: "ttl_expired", detail: "request timed out in queue" } as const;
     const never = { ...queued, behind: 1, saturation: Number.NaN, ceiling: Number.NaN };
     const refused = explain(recordOf([], { queued: never, refusal }));
-    expect(refused.notes).toContain("It waited 1.2 s in flow team-a of band -1, behind 1 request.");
+    expect(refused.notes).toContain("The request waited 1.2 s in flow team-a of band -1, behind 1 request.");
     expect(refused.reason).toBe("the pool had no room within the time that the request may wait.");
     expect(refused.queued).toMatchObject({ saturation: null, ceiling: null });
     expect(explain(recordOf([a])).queued).toBeNull();
@@ -203,27 +228,27 @@ describe("explanation of a decision", () => {
     const [a, b, c] = [candidate("a", [1, 0], W), candidate("b", [1, 1], W), candidate("c", [0, 0], W)];
     const drawn = { pickerByChance: true, picker: "weighted-random-picker", tied: 2 };
     expect(reason([a, b, c], drawn)).toBe(
-      "weighted-random-picker drew it by chance among 3 candidates: its 2.00 points were 29 % of the draw's weight.",
+      "weighted-random-picker picked it at random from 3 candidates: its 2.00 points gave it a chance of 29 %.",
     );
     const faint = candidate("d", [0.001, 0], W);
-    expect(reason([faint, b], drawn)).toContain("were less than 1 % of");
-    expect(reason([b, faint], drawn)).toContain("were more than 99 % of");
+    expect(reason([faint, b], drawn)).toContain("gave it a chance of less than 1 %.");
+    expect(reason([b, faint], drawn)).toContain("gave it a chance of more than 99 %.");
     // The totals of 26 more are not known, unless everything was recorded.
     const eight = [a, b, ...Array.from({ length: 6 }, () => c)];
     expect(reason(eight, { ...drawn, candidates: 34 })).toBe(
-      "weighted-random-picker drew it by chance among 34 candidates, each as likely as its total is high; its own is 2.00, the highest listed 5.00.",
+      "weighted-random-picker picked it at random from 34 candidates, in proportion to their totals; its total was 2.00, the highest listed total 5.00.",
     );
     const full = { endpoints: [{ total: 2 }, { total: 5 }, { total: Number.NaN }, { total: 1 }] };
     expect(
       reason(eight, { ...drawn, candidates: 34, full: full as unknown as NonNullable<DecisionRecord["full"]> }),
-    ).toContain("its 2.00 points were 25 % of the draw's weight");
+    ).toContain("its 2.00 points gave it a chance of 25 %");
     expect(reason([a, b], { ...drawn, picker: "random-picker" })).toBe(
-      "random-picker drew it by chance among 2 candidates; their points did not count.",
+      "random-picker picked it at random from 2 candidates; their points did not count.",
     );
     expect(reason([a, b], { ...drawn, picker: "mine" })).toBe(
-      "mine drew it by chance among 2 candidates; it had 2.00 points, the best of those listed 5.00.",
+      "mine picked it at random from 2 candidates; it had 2.00 points, the best listed candidate 5.00.",
     );
-    expect(reason([c, c], drawn)).toContain("among 2 candidates, none of which had a point.");
+    expect(reason([c, c], drawn)).toContain("from 2 candidates; none of them had points.");
   });
 
   it("says why there was no choice, and who filtered whom", () => {
@@ -232,7 +257,7 @@ describe("explanation of a decision", () => {
     expect(reason([a], { excludedDown: 3 })).toBe("it is the only endpoint that is not down.");
     const filters = [dropped("label-filter", "b", "c"), { name: "util-filter", dropped: 9, ids: ["default/d"] }];
     const explained = explain(recordOf([a], { candidates: 12, filters }));
-    expect(explained.reason).toBe("no other of 12 candidates was left; label-filter dropped 2, util-filter 9.");
+    expect(explained.reason).toBe("it was the only one left of 12 candidates; label-filter dropped 2, util-filter 9.");
     expect(explained.filters.map(({ text }) => text)).toEqual([
       "label-filter dropped 2 candidates: default/b, default/c",
       "util-filter dropped 9 candidates: default/d and 8 more",
@@ -259,7 +284,7 @@ describe("explanation of a decision", () => {
     const explained = explain(recordOf([stale, candidate("b", [0, 0], W)]));
     expect(explained.candidates[0]!.age).toBe("metrics 6.2 s old: counted as the worst known");
     expect(explained.notes).toEqual([
-      "The metrics of 1 listed candidate are stale: they count as the worst known ones.",
+      "The metrics of 1 listed candidate are stale: the worst known values count instead.",
     ]);
   });
 
@@ -274,16 +299,16 @@ describe("explanation of a decision", () => {
       running: 2,
     });
     expect(notes).toEqual([
-      "1 listed candidate was never scraped. An unknown value counts as the worst known one; where no candidate's value was " +
-        "known (number of waiting requests and KV-cache use), it made no difference.",
+      "1 listed candidate was never scraped. The worst known value replaces an unknown value; metrics that no candidate had " +
+        "(number of waiting requests and KV-cache use) made no difference.",
     ]);
     const blind = candidate("a", [1, 0], W, { ...unknown, ageMs: 10 });
     expect(explain(recordOf([blind])).notes).toEqual([
-      "No candidate's value was known (number of waiting requests and KV-cache use), so it made no difference.",
+      "No candidate had a known value (number of waiting requests and KV-cache use), so these metrics made no difference.",
     ]);
     const beside = [candidate("a", [1, 0], W, unknown), candidate("b", [0, 0], W)];
     expect(explain(recordOf(beside)).notes).toEqual([
-      "1 listed candidate was never scraped. An unknown value counts as the worst known one.",
+      "1 listed candidate was never scraped. The worst known value replaces an unknown value.",
     ]);
     const nothing = explain(recordOf([candidate("a", [1, 0], W, { ...unknown, running: Number.NaN })]));
     expect(nothing.candidates[0]!.age).toBe("never scraped");
@@ -293,8 +318,8 @@ describe("explanation of a decision", () => {
   it("says how many came behind the eight, and that down ones were candidates when all are", () => {
     const eight = Array.from({ length: 8 }, (_, i) => candidate(String(i), [1 - i / 10, 0], W, { state: "down" }));
     expect(explain(recordOf(eight, { candidates: 20 })).notes).toEqual([
-      "12 more candidates came behind these.",
-      "No endpoint that is up could serve this request, so endpoints that are down were candidates, too.",
+      "12 more candidates are not listed here.",
+      "No endpoint that is up could serve this request, so endpoints that are down were also candidates.",
     ]);
   });
 });
@@ -319,7 +344,7 @@ describe("explanation of a refusal", () => {
   it("tells a full queue from a saturated pool", () => {
     const { reason, detail } = rejectionOf("RejectedCapacity");
     expect(refused({ reason, detail }, { candidates: 4, priority: 7 })).toBe(
-      "Request r-1 was refused with 429: the queue of its priority was full, or all queues together.",
+      "Request r-1 was refused with 429: the queue of its priority was full, or all queues together were full.",
     );
   });
 

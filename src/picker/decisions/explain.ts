@@ -175,27 +175,36 @@ function explainedWait(queued: RecordedWait): ExplainedWait {
 }
 
 function waitText({ band, fairnessId, behind, waitedMs, saturation, ceiling }: RecordedWait): string {
-  const where = `It waited ${span(waitedMs)} in flow ${fairnessId} of band ${band}, behind ${counted(behind, "request")}`;
+  const where = `The request waited ${span(waitedMs)} in flow ${fairnessId} of band ${band}, behind ${counted(behind, "request")}`;
   if (Number.isNaN(saturation)) return `${where}.`;
   const digits = digitsApart(saturation, ceiling);
   return `${where}, until the saturation of ${points(saturation, digits)} was below the ceiling of ${points(ceiling, digits)}.`;
 }
 
-function explainedCache({ predicted, events, reported, prompt }: RecordedCache): ExplainedCache {
-  return { predicted: known(predicted), events: known(events), reported: known(reported), prompt: known(prompt) };
+function explainedCache({ predicted, events, unconfirmed = 0, reported, prompt }: RecordedCache): ExplainedCache {
+  return {
+    predicted: known(predicted),
+    events: known(events),
+    unconfirmed: Number.isNaN(events) ? null : unconfirmed,
+    reported: known(reported),
+    prompt: known(prompt),
+  };
 }
 
 /** @returns undefined where nothing is known, or nothing was expected so far */
-function cacheText({ predicted, events, reported, prompt }: RecordedCache): string | undefined {
+function cacheText({ predicted, events, unconfirmed = 0, reported, prompt }: RecordedCache): string | undefined {
   if (Number.isNaN(reported) && !(predicted > 0) && !(events > 0)) return undefined;
   // Expected blocks may be longer than the prompt: the last one counts whole.
-  const inPrompt = (tokens: number): string => grouped(Number.isNaN(prompt) ? tokens : Math.min(tokens, prompt));
+  const inPrompt = (tokens: number): number => (Number.isNaN(prompt) ? tokens : Math.min(tokens, prompt));
+  const confirmed = inPrompt(events - unconfirmed);
+  const notYet = inPrompt(events) - confirmed;
   const sources = [
-    ...(Number.isNaN(predicted) ? [] : [`${inPrompt(predicted)} by earlier requests`]),
-    ...(Number.isNaN(events) ? [] : [`${inPrompt(events)} by KV-cache events`]),
-    ...(Number.isNaN(reported) ? [] : [`${grouped(reported)} of ${grouped(prompt)} by its answer`]),
+    ...(Number.isNaN(predicted) ? [] : [`${grouped(inPrompt(predicted))} predicted from earlier requests`]),
+    ...(Number.isNaN(events) ? [] : [`${grouped(confirmed)} from KV-cache events`]),
+    ...(notYet > 0 ? [`${grouped(notYet)} more that no event confirms yet`] : []),
+    ...(Number.isNaN(reported) ? [] : [`${grouped(reported)} of ${grouped(prompt)} reported in the answer`]),
   ];
-  return `Tokens of the prompt in the cache of the endpoint: ${listed(sources)}.`;
+  return `Prompt tokens in the cache of the endpoint: ${listed(sources)}.`;
 }
 
 function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
@@ -204,7 +213,7 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   );
   for (const name of record.late ?? [])
     notes.push(
-      `${name} had no data for this decision in time. sluice_preparations_missed_total counts such decisions.`,
+      `The data of ${name} came too late for this decision. sluice_preparations_missed_total counts such decisions.`,
     );
   const cached = record.cache && cacheText(record.cache);
   if (cached !== undefined) notes.push(cached);
@@ -216,23 +225,25 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
     );
   if (record.peerBlocks !== undefined)
     notes.push(
-      `Of the prompt, ${counted(record.peerBlocks, "block")} of the pick's prefix cache ${record.peerBlocks === 1 ? "is" : "are"} known only from other replicas of this picker.`,
+      `In the prefix cache of the pick, ${counted(record.peerBlocks, "block")} of the prompt ${record.peerBlocks === 1 ? "is" : "are"} known only from other replicas of this picker.`,
     );
   const behind = leftOf(record) - top.length;
-  if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
+  if (record.refusal === undefined && behind > 0)
+    notes.push(`${counted(behind, "more candidate")} are not listed here.`);
   if (top.some(({ state }) => state === "down"))
-    notes.push("No endpoint that is up could serve this request, so endpoints that are down were candidates, too.");
+    notes.push("No endpoint that is up could serve this request, so endpoints that are down were also candidates.");
   const unknown = top.filter(neverScraped).length;
   const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;
   if (stale > 0)
-    notes.push(`The metrics of ${counted(stale, "listed candidate")} are stale: they count as the worst known ones.`);
+    notes.push(`The metrics of ${counted(stale, "listed candidate")} are stale: the worst known values count instead.`);
   const missing = METRICS.filter(([, of]) => top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))));
   const names = listed(missing.map(([name]) => name));
   if (unknown > 0) {
-    const exception = names === "" ? "" : `; where no candidate's value was known (${names}), it made no difference`;
+    const exception = names === "" ? "" : `; metrics that no candidate had (${names}) made no difference`;
     const what = `${counted(unknown, "listed candidate was", "listed candidates were")} never scraped`;
-    notes.push(`${what}. An unknown value counts as the worst known one${exception}.`);
-  } else if (names !== "") notes.push(`No candidate's value was known (${names}), so it made no difference.`);
+    notes.push(`${what}. The worst known value replaces an unknown value${exception}.`);
+  } else if (names !== "")
+    notes.push(`No candidate had a known value (${names}), so these metrics made no difference.`);
   return notes;
 }
 

@@ -247,8 +247,8 @@ describe("replay", () => {
     const tilted = { ...apart(record), full: { ...record.full!, columns: { [outcome.missing[0]!]: [0, 9] } } };
     const other = replay(tilted, made(profile("active-request-scorer")))!;
     expect(other.record.top[0]?.id).toBe("default/pod-0");
-    expect(other.differences).toContain("the pick was default/pod-1, is default/pod-0");
-    expect(other.differences).toContain("the total of default/pod-0 was 0, is 1");
+    expect(other.differences).toContain("the pick was default/pod-1, now it is default/pod-0");
+    expect(other.differences).toContain("the total of default/pod-0 was 0, now it is 1");
   });
 
   it("begins where the producers and screeners have left chance", () => {

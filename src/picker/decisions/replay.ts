@@ -98,7 +98,7 @@ function clockAt(now: number, wall: number): Clock {
 function differencesOf(before: DecisionRecord, after: DecisionRecord): string[] {
   const differences: string[] = [];
   const note = (what: string, then: unknown, now: unknown): void => {
-    if (then !== now) differences.push(`${what} was ${then}, is ${now}`);
+    if (then !== now) differences.push(`${what} was ${then}, now it is ${now}`);
   };
   const ending = ({ refusal }: DecisionRecord): string =>
     refusal === undefined ? "routed" : `refused, ${refusal.reason}`;

@@ -113,7 +113,7 @@ export class Attempts {
     result.record.served = hasMoved ? { id: current.id, hostPort: current.hostPort } : undefined;
     // What the decision expected was of the chosen endpoint.
     if (hasMoved && result.record.cache !== undefined)
-      Object.assign(result.record.cache, { predicted: Number.NaN, events: Number.NaN });
+      Object.assign(result.record.cache, { predicted: Number.NaN, events: Number.NaN, unconfirmed: undefined });
     // An endpoint that has left the pool keeps no state to change.
     if (hasMoved && this.#pool.get(current.id) === current) result.moved?.(current);
     result.listener?.answered();
@@ -142,5 +142,5 @@ export class Attempts {
 
 /** Returns the rejection of a request for which no endpoint is left to try. @param detail of the last failure */
 export function noneAnswered(last: Endpoint, detail: string): Rejection {
-  return new Rejection("upstream_connect", `no endpoint answered; the last tried was ${last.hostPort}: ${detail}`);
+  return new Rejection("upstream_connect", `no endpoint answered; the last attempt was at ${last.hostPort}: ${detail}`);
 }

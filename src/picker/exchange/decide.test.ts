@@ -165,7 +165,7 @@ describe("a decision about a model of its own endpoints", () => {
     expect(record.candidates).toBe(3);
     expect(explain(record)).toMatchObject({
       filters: [{ text: "2 endpoints do not serve m: default/pod-2, default/pod-3" }],
-      reason: "no other of 3 candidates was left; served-models dropped 2.",
+      reason: "it was the only one left of 3 candidates; served-models dropped 2.",
     });
     for (let i = 0; i < 20; i++)
       expect((decide(core, "n").result as SchedulingResult).endpoints[0]!.name).toMatch(/^pod-[23]$/);

@@ -276,7 +276,7 @@ export class RequestDecider {
 
 /** The refusal of a background request that found no room in time. It tells nothing about the load of the pool. */
 export function noRoom(): Rejection {
-  return new Rejection("evicted_priority", "no model server has room for a background request beside the others");
+  return new Rejection("evicted_priority", "no model server has room for a background request beside other requests");
 }
 
 /** Returns up to eight distinct endpoints in uniformly random order. */
@@ -313,7 +313,7 @@ export function processHeaders(
   let fairnessId: string | undefined;
   const setFairnessId = (id: string): void => {
     if (typeof id !== "string")
-      throw new SluiceError("PLUGIN_ANSWER", `the fairness ID of a request is a text, not a ${typeof id}`);
+      throw new SluiceError("PLUGIN_ANSWER", `the fairness ID of a request must be a string, not a ${typeof id}`);
     if (id !== "") fairnessId ??= id;
   };
   for (const processor of processors) {

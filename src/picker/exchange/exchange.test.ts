@@ -165,7 +165,7 @@ describe("attempts", () => {
     expect(last).toBeInstanceOf(Rejection);
     expect(route.record?.served).toBe("nobody");
     expect((last as Rejection).text).toBe(
-      "inference error: ServiceUnavailable - no endpoint answered; the last tried was 10.0.0.3:8000: reset by peer",
+      "inference error: ServiceUnavailable - no endpoint answered; the last attempt was at 10.0.0.3:8000: reset by peer",
     );
     exchange.end("rejected");
     expect(counts()).toEqual([0, 0, 0]);

@@ -5,24 +5,23 @@ import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
-import type { FlowControl } from "../flowcontrol/flow-control.ts";
+import type { Ticket } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { Attempts, noneAnswered } from "./attempts.ts";
 import type { BudgetHolder } from "./body-account.ts";
-import { noRoom, type Processed } from "./decide.ts";
+import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { EndedExchange, RequestSeries } from "./exchange-metrics.ts";
 import { ExchangeQuota } from "./exchange-quota.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import { HeldBytes } from "./held-bytes.ts";
-import type { Prepared, Preparing } from "./prepare.ts";
-import { OVER, type QueuedExchange, QueuePlace } from "./queue-place.ts";
+import type { Prepared } from "./prepare.ts";
 import { bodyTooLarge, forwardedBody } from "./request-body.ts";
 import { HookRun } from "./request-hooks.ts";
 import type { RequestEntry } from "./request-log.ts";
+import { RequestWaits, type WaitingExchange } from "./request-waits.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
-import { RoomUse } from "./room-use.ts";
 import { routedOf } from "./routed.ts";
 import { TokenLesson } from "./token-lesson.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
@@ -32,7 +31,7 @@ const NOTHING = new Uint8Array(0);
 const NO_HEADERS = new HeaderList();
 
 /** Gathers the body, asks for the decision, counts the exchange. */
-export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange {
+export class InferenceExchange implements Exchange, BudgetHolder, WaitingExchange {
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
   readonly #wire: Wire;
@@ -55,12 +54,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   #trace: ExchangeTrace | undefined;
   /** For the log of requests; undefined = there is none. */
   readonly #entry: RequestEntry | undefined;
-  /** The one under way. */
-  #preparing: Preparing | undefined;
-  /** The place in flow control, also after the request has left the queue. */
-  #place: QueuePlace | undefined;
-  /** Undefined = the process has no background requests. */
-  readonly #room: RoomUse | undefined;
+  readonly #waits: RequestWaits;
   #deciding: DecisionTrace | undefined;
   #decided = false;
   /** The number of its decision record; 0 = it has none. */
@@ -77,8 +71,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     this.#hooks = new HookRun(services.hooks);
     this.#entry = services.log?.open(wire);
     this.#quota = services.quotas && new ExchangeQuota(services.quotas, wire);
-    const room = services.spareRoom?.();
-    this.#room = room && new RoomUse(room);
+    this.#waits = new RequestWaits(services, this);
     this.#receivedAt = services.clock.now();
     services.observer?.opened(this.#receivedAt);
   }
@@ -151,7 +144,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     const next = this.#attempts?.failed(endpoint, failure, detail);
     this.#services.observer?.attemptFailed(this.#sequence, endpoint, failure, detail, next);
     if (next !== undefined) {
-      this.#room?.moved(next);
+      this.#waits.room?.moved(next);
       return next;
     }
     this.#rejection = noneAnswered(endpoint, detail);
@@ -177,7 +170,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   ): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
     // The request was answered while it waits for its decision: it needs none.
-    this.#stopWaiting();
+    this.#waits.cancel();
     // Sluice cannot find or replace names in compressed bytes.
     if (this.#response.isEncoded) this.#restorer = undefined;
     const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
@@ -222,14 +215,14 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
   end(cause: EndCause, rejection?: Rejection): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#stopWaiting();
+    this.#waits.cancel();
     this.releaseBody();
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
     this.#quota?.settle(this.#response, cause, this.#attempts !== undefined);
-    this.#place?.ended(this.#response.usage);
-    this.#room?.ended();
+    this.#waits.place?.ended(this.#response.usage);
+    this.#waits.room?.ended();
     this.#learn(cause === "complete");
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
@@ -255,7 +248,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       requestId: this.#requestId,
       headers: this.#headers,
       attempts: this.#attempts,
-      wait: this.#place?.wait,
+      wait: this.#waits.place?.wait,
     });
   }
 
@@ -299,84 +292,22 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       this.#entry?.understood(processed.request);
       const over = processed.refusal === undefined ? this.#quota?.admit(processed.request) : undefined;
       if (over !== undefined) return this.#refuse(over, processed.request);
-      if (this.#room !== undefined && processed.caller?.background === true && this.#mayWait(processed))
-        return this.#waitForRoom(this.#room, processed, body.length);
-      return this.#queue(processed, body.length);
+      return this.#waits.begin(processed, body.length, this.#subset, this.#receivedAt);
     } catch (error) {
-      return this.#failed(error);
+      return this.failed(error);
     }
   }
 
-  #mayWait({ request, refusal }: Processed): boolean {
-    return refusal === undefined && this.#services.decider.mayWait(this.#subset, request);
+  leftQueue(request: InferenceRequest, ticket: Ticket, refusal: Rejection | undefined): void {
+    this.#trace?.waited(request, ticket, refusal);
   }
 
-  /** A background request goes on at once where there is room, else when there is. */
-  #waitForRoom(room: RoomUse, processed: Processed, bytes: number): Decision | Promise<Decision> {
-    const { request } = processed;
-    const candidates = () => this.#services.decider.candidates(this.#subset, request);
-    const found = room.enter({ candidates, candidatesKey: request.targetModel, revoke: () => this.revoke() });
-    if (found === undefined) return this.#queue(processed, bytes);
-    return found.then((admitted) => {
-      if (this.#isOver) return OVER;
-      try {
-        return admitted
-          ? this.#queue(processed, bytes)
-          : this.#conclude({ ...processed, refusal: noRoom() }, undefined);
-      } catch (error) {
-        return this.#failed(error);
-      }
-    });
-  }
-
-  /** Goes through flow control, where the configuration in force has it. */
-  #queue(processed: Processed, bytes: number): Decision | Promise<Decision> {
-    const flowControl = this.#services.flowControl();
-    if (flowControl === undefined || !this.#mayWait(processed)) return this.#prepare(processed);
-    return this.#enter(flowControl, processed, bytes);
-  }
-
-  /** Enters flow control, and goes on at once where the pool has room. */
-  #enter(flowControl: FlowControl, processed: Processed, bytes: number): Decision | Promise<Decision> {
-    const place = QueuePlace.enter(flowControl, this, processed.request, bytes, this.#receivedAt);
-    if (place instanceof Rejection) return this.#conclude({ ...processed, refusal: place }, undefined);
-    this.#place = place;
-    return place.waiting ? place.hold(processed) : this.#prepare(processed);
-  }
-
-  leftQueue(processed: Processed, { ticket }: QueuePlace, refusal?: Rejection): Decision | Promise<Decision> {
-    this.#trace?.waited(processed.request, ticket, refusal);
-    if (refusal === undefined) return this.#prepare(processed);
-    return this.#isOver ? OVER : this.#conclude({ ...processed, refusal }, undefined);
-  }
-
-  /** The request needs no decision any more: it has ended, or somebody has answered it. */
-  get #isOver(): boolean {
+  get isOver(): boolean {
     return this.#ended || this.#response.status !== 0;
   }
 
-  /** The request needs no decision any more. */
-  #stopWaiting(): void {
-    this.#preparing?.abort();
-    this.#place?.cancel();
-    this.#room?.cancel();
-  }
-
-  /** Waits for the producers that prepare, where there are any. */
-  #prepare(processed: Processed): Decision | Promise<Decision> {
-    const preparing =
-      processed.refusal === undefined ? this.#services.decider.prepare(processed.request, this.#subset) : undefined;
-    if (preparing === undefined) return this.#conclude(processed, undefined);
-    this.#preparing = preparing;
-    return preparing.prepared.then((prepared) => {
-      this.#preparing = undefined;
-      if (prepared === undefined || this.#isOver) return OVER;
-      return this.#conclude(processed, prepared);
-    });
-  }
-
   /** The synchronous stretch: decides on the present state. */
-  #conclude(processed: Processed, prepared: Prepared | undefined): Decision {
+  conclude(processed: Processed, prepared: Prepared | undefined): Decision {
     const { decider, endpoints, metrics } = this.#services;
     const trace = this.#deciding;
     try {
@@ -385,9 +316,9 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
         processed,
         this.#subset,
         explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
-        this.#place !== undefined,
+        this.#waits.place !== undefined,
       );
-      const wait = this.#place?.wait;
+      const wait = this.#waits.place?.wait;
       if (wait !== undefined) outcome.record.queued = wait;
       if (explained) this.#decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
@@ -407,18 +338,18 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
       this.#lesson = TokenLesson.from(this.#services.bytesPerToken, request);
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
       this.#attempts = Attempts.open(endpoints, result, this.#series.flow);
-      this.#place?.decided();
-      this.#room?.counted(result.endpoints[0]!);
+      this.#waits.place?.decided();
+      this.#waits.room?.counted(result.endpoints[0]!);
       const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
       return this.#traced(routedOf(outcome, result, forwarded, added));
     } catch (error) {
-      return this.#failed(error);
+      return this.failed(error);
     }
   }
 
-  #failed(error: unknown): Rejection {
+  failed(error: unknown): Rejection {
     this.#services.onError(error);
     return this.#refuse(new Rejection("internal", messageOf(error)));
   }
@@ -434,7 +365,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     this.#rejection = rejection;
     this.#trace?.refused(rejection);
     this.releaseBody();
-    this.#place?.decided();
+    this.#waits.place?.decided();
     return rejection;
   }
 
@@ -446,7 +377,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, QueuedExchange
     if (this.#attempts === undefined) return;
     this.#attempts.answered();
     this.#services.observer?.answered(this.#sequence, this.#attempts.current);
-    this.#place?.answered();
+    this.#waits.place?.answered();
   }
 
   /** The proxy could not reach the endpoint and answered instead. */

@@ -79,7 +79,7 @@ describe("the preparation of requests", () => {
     await clock.advanceAsync(1);
     expect(seen).toEqual({ done: true, entries: { quick: "found", stuck: "late" } });
     expect(signal!.aborted).toBe(true);
-    expect(failures).toEqual(["stuck: stuck prepared nothing within its 400 ms"]);
+    expect(failures).toEqual(["stuck: stuck gave no data within its limit of 400 ms"]);
   });
 
   it("S-43: each producer has its own budget, and all run at the same time", async () => {
@@ -93,7 +93,7 @@ describe("the preparation of requests", () => {
     );
     await clock.advanceAsync(899);
     expect(seen.done).toBe(false);
-    expect(failures).toEqual(["short: short prepared nothing within its 100 ms"]);
+    expect(failures).toEqual(["short: short gave no data within its limit of 100 ms"]);
     await clock.advanceAsync(1);
     expect(seen).toEqual({ done: true, entries: { long: 2, usual: 3, short: "late" } });
     expect(failures).toHaveLength(1);
@@ -152,7 +152,7 @@ describe("the preparation of requests", () => {
     expect(preparation.begin(REQUEST, [deaf])).toBeDefined();
     expect(preparation.begin(REQUEST, [quick])).toBeDefined();
     const beyond = watch(preparation.begin(REQUEST, [quick]));
-    expect(failures).toEqual(["quick: 2 requests wait for producers already"]);
+    expect(failures).toEqual(["quick: 2 requests already wait for producers"]);
     await clock.advanceAsync(50);
     expect(beyond).toEqual({ done: true, entries: { quick: "limit" } });
     expect(preparation.underWay).toBe(1);

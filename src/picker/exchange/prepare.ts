@@ -72,7 +72,7 @@ export class Preparation {
     const preparers = this.#parts.preparers();
     if (preparers.length === 0) return undefined;
     if (this.#underWay >= this.#limit) {
-      const error = new SluiceError("PREPARE_LIMIT", `${this.#limit} requests wait for producers already`);
+      const error = new SluiceError("PREPARE_LIMIT", `${this.#limit} requests already wait for producers`);
       for (const preparer of preparers) this.#parts.onFailed(preparer, error);
       const missing = new Unprepared(missingReason(error));
       return { prepared: Promise.resolve(new Map(preparers.map(({ name }) => [name, missing]))), abort() {} };
@@ -155,7 +155,7 @@ class Call {
     const { name, plugin } = this.preparer;
     const budget = plugin.prepareBudget ?? DEFAULT_BUDGET;
     this.#timer = clock.after(budget, () => {
-      const late = new SluiceError("PREPARE_TIMEOUT", `${name} prepared nothing within its ${budget} ms`);
+      const late = new SluiceError("PREPARE_TIMEOUT", `${name} gave no data within its limit of ${budget} ms`);
       if (!this.#end(late)) this.#run.failed(this, late);
     });
     invoke(plugin, request, this.#abort.signal).then(
@@ -171,7 +171,7 @@ class Call {
   }
 
   cancel(): void {
-    this.#end(new SluiceError("PREPARE_ABORTED", "the request is over"));
+    this.#end(new SluiceError("PREPARE_ABORTED", "the request has ended"));
   }
 
   /** @returns whether the call was over already */

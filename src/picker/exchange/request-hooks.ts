@@ -209,7 +209,7 @@ class Additions {
       if (typeof value !== "string")
         throw new SluiceError(
           "PLUGIN_HEADERS",
-          oneLine(`a plugin set the header ${name} to something else than a text`),
+          oneLine(`a plugin set the header ${name} to a value that is not a string`),
         );
       this.headers ??= new HeaderList();
       const at = this.headers.keys.indexOf(name.toLowerCase());

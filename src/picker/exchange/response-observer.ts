@@ -59,7 +59,7 @@ export class ResponseObserver {
     return usage.cachedTokens > 0 && path.endsWith("/messages") ? undefined : usage.promptTokens;
   }
 
-  /** Whether sluice keeps the passing bytes to the end: for their usage, or because they are one gRPC message. */
+  /** Whether Sluice keeps the passing bytes to the end: for their usage, or because they are one gRPC message. */
   get holding(): boolean {
     if (this.single) return !this.#over && this.bytes <= MAX_OBSERVED_BODY;
     return this.#readerNow()?.holding ?? false;

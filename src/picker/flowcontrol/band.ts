@@ -218,7 +218,7 @@ export class Band implements ItemBand {
       const flow: unknown = this.#choice.next(now, fill);
       if (flow === null) return null;
       if (flow instanceof Flow && flow.band === this && flow.length > 0) return flow;
-      throw new TypeError("the policy chose no flow that waits in its band");
+      throw new TypeError("the policy did not choose a waiting flow of its band");
     } catch (error) {
       this.#failed("fairness policy", error);
       return this.#turn();

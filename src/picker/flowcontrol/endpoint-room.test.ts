@@ -161,6 +161,19 @@ describe("the room at one endpoint", () => {
     expect(clock.now()).toBeGreaterThan(200_000);
   });
 
+  it("leaves the baseline free again as soon as others come while the size is learned anew", () => {
+    const { endpoint, room, fill, free, scrape } = make();
+    fill(16, 60);
+    endpoint.inFlight.requests = 4;
+    room.background = 4;
+    const limit = () => endpoint.inFlight.requests + free();
+    for (let scrapes = 0; limit() <= 12 && scrapes < 200; scrapes++) scrape(4);
+    expect(limit()).toBe(17);
+    endpoint.inFlight.requests = 5;
+    scrape(5);
+    expect(limit()).toBe(12);
+  });
+
   it("learns that a server has more slots than before", () => {
     const { room, fill } = make();
     fill(4, 40);

@@ -14,6 +14,15 @@ const LEARNS_AFTER = 4000;
 const LEARNS_AGAIN_AFTER = 60_000;
 
 /**
+ * What the size of an endpoint means: the most that was seen (`none`), the whole endpoint, since requests waited (`whole`), or the
+ * whole endpoint of some time ago, while it is learned anew (`anew`).
+ *
+ * none -> whole: requests wait. whole -> anew: no request waited for some time, and background requests have the endpoint to
+ * themselves. anew -> whole: requests wait, or others came. Any -> none: another model server may answer.
+ */
+type Knowledge = "none" | "whole" | "anew";
+
+/**
  * How many requests one endpoint runs at once, learned from its metrics, and how many of them background requests may use. No
  * metric of a model server states its slots, so the size is what was seen: the most requests that ran while none waited. Until
  * a request waits, each scrape that shows the known size in use allows a few requests more. Once requests wait
@@ -25,10 +34,7 @@ export class EndpointRoom {
   readonly endpoint: Endpoint;
   /** The most requests that ran at once. */
   #size = 0;
-  /** Requests waited, so `#size` is the whole endpoint. False while the size is learned anew. */
-  #isFull = false;
-  /** The size was the whole endpoint at some time; stays while it is learned anew. */
-  #wasFull = false;
+  #knowledge: Knowledge = "none";
   /** The most that ran without a waiting request; it comes nearer to the size each time requests begin to wait. */
   #most = 0;
   #waited = false;
@@ -70,8 +76,7 @@ export class EndpointRoom {
   forget(): void {
     this.#size = 0;
     this.#most = 0;
-    this.#isFull = false;
-    this.#wasFull = false;
+    this.#knowledge = "none";
     this.#waited = false;
     this.#learnsAfter = LEARNS_AFTER;
   }
@@ -89,14 +94,15 @@ export class EndpointRoom {
     if (waiting === 0) {
       this.#waited = false;
       // Requests that take less time than lies between two scrapes hardly show in what runs.
-      const fitted = this.#isFull ? running : Math.max(running, Math.min(this.#peakBefore, this.#size + this.#step));
+      const fitted =
+        this.#knowledge === "whole" ? running : Math.max(running, Math.min(this.#peakBefore, this.#size + this.#step));
       this.#size = Math.max(this.#size, fitted);
       this.#most = Math.max(this.#most, running);
       this.#peakBefore = this.#peak;
       this.#peak = 0;
-      if (this.#isFull) this.#calm(now);
+      if (this.#knowledge === "whole") this.#calm(now);
       // Others came while the size was learned anew.
-      else if (this.#wasFull && this.present > this.background) this.#isFull = true;
+      else if (this.#knowledge === "anew" && this.present > this.background) this.#knowledge = "whole";
       return 0;
     }
     const isSure = this.#waited || running >= this.#most;
@@ -106,16 +112,16 @@ export class EndpointRoom {
     this.#waited = true;
     this.#waitedAt = now;
     if (!isSure) return 0;
-    if (!this.#isFull) this.#learnsAfter = this.#wasFull && running <= this.#size ? LEARNS_AGAIN_AFTER : LEARNS_AFTER;
-    this.#isFull = true;
-    this.#wasFull = true;
+    if (this.#knowledge !== "whole")
+      this.#learnsAfter = this.#knowledge === "anew" && running <= this.#size ? LEARNS_AGAIN_AFTER : LEARNS_AFTER;
+    this.#knowledge = "whole";
     this.#size = running;
     return Math.max(0, waiting - this.leaving);
   }
 
   /** Whether the endpoint has no slot left for the next request that is no background request. */
   get isTight(): boolean {
-    return this.#wasFull && this.present - this.leaving > this.#size - this.#step;
+    return this.#knowledge !== "none" && this.present - this.leaving > this.#size - this.#step;
   }
 
   /**
@@ -134,7 +140,7 @@ export class EndpointRoom {
 
   /** The most requests at the endpoint beside which a background request may go. One goes alone to an endpoint with one slot. */
   #limit(baseline: number): number {
-    if (!this.#isFull) return this.#size + this.#step;
+    if (this.#knowledge !== "whole") return this.#size + this.#step;
     return Math.max(1, Math.floor(this.#size * (1 - baseline) + 1e-9));
   }
 
@@ -150,6 +156,6 @@ export class EndpointRoom {
       if (since < RECOVERS_AFTER || now - this.#grownAt < RECOVERY_STEP) return;
       this.#grownAt = now;
       this.#size += this.#step;
-    } else if (since >= this.#learnsAfter && this.present === this.background) this.#isFull = false;
+    } else if (since >= this.#learnsAfter && this.present === this.background) this.#knowledge = "anew";
   }
 }

@@ -8,6 +8,7 @@ import {
   requestOf,
   unscraped,
 } from "../../../test/support/scheduling/fakes.cases.ts";
+import { NO_LOAD } from "../../base/inference/endpoint.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { LegacyAdmission } from "./legacy-admission.ts";
@@ -47,6 +48,20 @@ describe("utilization detector", () => {
       detector.saturation([], 30_200);
       expect(detector.staleEndpoints).toBe(0);
       expect(detector).toMatchObject({ debugState: expect.any(Function) });
+    });
+
+    it("says the saturation of one endpoint alone, and counts that as no look at the pool", () => {
+      const warned: LogFields[] = [];
+      const log: Logger = { ...silentLogger, warn: (fields) => void warned.push(fields) };
+      const detector = instanceOf(utilizationDetector, {}, { log });
+      const pool = [load(0, 5, 0), load(1, 0, 0.4), unscraped(2), load(3, 5, 0, -5000)];
+      const alone = () => pool.map((endpoint) => detector.saturationOf!(endpoint, 0));
+      expect(alone()).toEqual([1, 0.5, 1, 1]);
+      expect([detector.staleEndpoints, warned]).toEqual([0, []]);
+      detector.saturation(pool, 0);
+      alone();
+      expect(detector.staleEndpoints).toBe(2);
+      expect(detector).toSatisfy(({ debugState }) => debugState.call(detector).staleEndpoints === 2);
     });
 
     it("is not clamped above: one hot endpoint of ten is seen", () => {
@@ -128,7 +143,7 @@ describe("utilization detector", () => {
 
 /** What other replicas have in flight, and have probably sent since they said so. */
 const peersOf = (requests: number, tokens: number) => ({
-  ...{ key: "", requests: 0, tokens: 0, lean: 0, ageMs: () => 0 },
+  ...{ key: "", requests: 0, tokens: 0, lean: NO_LOAD, ageMs: () => 0 },
   unseen: (now: number) => (now === 0 ? { requests, tokens } : { requests: 0, tokens: 0 }),
 });
 

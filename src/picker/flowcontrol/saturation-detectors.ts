@@ -27,7 +27,7 @@ const headroom = z
   .number("headroom must be a number")
   .min(0, "headroom must not be negative")
   .default(0)
-  .describe("Share above saturation that the filter role tolerates: 0.2 is a fifth.");
+  .describe("Share above the threshold that the filter tolerates: 0.2 = 20 % above.");
 
 /** Returns notes on a headroom for the author of a configuration. */
 function headroomNotes(value: number): readonly string[] {
@@ -43,7 +43,8 @@ const WARNING_INTERVAL = 30_000;
 /** The role in a profile: fails open (scheduling 3.15). */
 const utilizationFilter = defineFilter({
   type: "utilization-detector",
-  describe: "Keeps endpoints whose queue and KV-cache use are below threshold plus headroom; if none is, keeps all.",
+  describe:
+    "Keeps endpoints whose queue and KV-cache use are below threshold plus headroom; if none is below, keeps all.",
   parameters: utilizationParameters,
   create: utilizationFilterOf,
 });
@@ -52,7 +53,7 @@ const utilizationFilter = defineFilter({
 export const utilizationDetector = defineSaturationDetector({
   type: "utilization-detector",
   describe:
-    "Saturation from scraped metrics: the mean over endpoints of the higher of queue use and KV-cache use. In a profile it is a filter: it keeps the endpoints below both thresholds, or all if none is.",
+    "Saturation from scraped metrics: for each endpoint, the higher of queue use and KV-cache use; then the mean of all endpoints. In a profile, it is a filter: it keeps the endpoints below both thresholds, or all if none is below.",
   parameters: utilizationParameters,
   inProfile: utilizationFilter,
   notes: (settings) => headroomNotes(settings.headroom),
@@ -90,10 +91,8 @@ class UtilizationDetector implements SaturationDetector {
     let stale = 0;
     let sum = 0;
     for (const endpoint of endpoints) {
-      const queue = endpoint.metrics.waiting / this.#queueDepth;
-      const kv = endpoint.metrics.kvUsage / this.#kvUsage;
-      const load = kv > queue || Number.isNaN(queue) ? kv : queue;
-      if (Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness)) {
+      const load = this.#loadOf(endpoint, now);
+      if (Number.isNaN(load)) {
         stale++;
         sum++;
       } else sum += load;
@@ -101,6 +100,19 @@ class UtilizationDetector implements SaturationDetector {
     this.staleEndpoints = stale;
     if (stale > 0 && now - this.#warnedAt >= WARNING_INTERVAL) this.#warn(endpoints.length, now);
     return sum / endpoints.length;
+  }
+
+  saturationOf(endpoint: Endpoint, now: number): number {
+    const load = this.#loadOf(endpoint, now);
+    return Number.isNaN(load) ? 1 : load;
+  }
+
+  /** NaN = its metrics are missing or stale. */
+  #loadOf(endpoint: Endpoint, now: number): number {
+    const queue = endpoint.metrics.waiting / this.#queueDepth;
+    const kv = endpoint.metrics.kvUsage / this.#kvUsage;
+    const load = kv > queue || Number.isNaN(queue) ? kv : queue;
+    return isFresh(endpoint, now, this.#staleness) ? load : Number.NaN;
   }
 
   /**
@@ -178,12 +190,12 @@ const concurrencyParameters = z.strictObject({
   concurrencyMode: z
     .enum(["requests", "tokens", "hybrid"], { error: "concurrencyMode must be requests, tokens or hybrid" })
     .default("requests")
-    .describe("Counts requests, tokens, or for each endpoint the one that is nearer to its limit (hybrid)."),
+    .describe("requests or tokens = what counts; hybrid = for each endpoint the one that is nearer to its limit."),
   headroom,
   inFlightLoadProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of in-flight load; empty = the only one."),
+    .describe("Instance name of the producer of in-flight load; empty = the only producer."),
 });
 
 type Settings = z.output<typeof concurrencyParameters>;
@@ -194,7 +206,7 @@ const NO_LIMIT = Number.POSITIVE_INFINITY;
 /** The role in a profile: fails closed (scheduling 3.15). */
 const concurrencyFilter = defineFilter({
   type: "concurrency-detector",
-  describe: "Keeps endpoints with fewer requests or tokens in flight than their limit and its headroom.",
+  describe: "Keeps endpoints with fewer requests or tokens in flight than limit plus headroom.",
   parameters: concurrencyParameters,
   requires: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS],
   create: concurrencyFilterOf,
@@ -204,7 +216,7 @@ const concurrencyFilter = defineFilter({
 export const concurrencyDetector = defineSaturationDetector({
   type: "concurrency-detector",
   describe:
-    "Measures saturation: requests or tokens in flight from this process, divided by a limit for each endpoint. In a profile it is a filter: it keeps endpoints under their limit, and if none is left, the request is refused.",
+    "Measures saturation: requests or tokens in flight from this process, divided by a limit for each endpoint. In a profile, it is a filter: it keeps endpoints under their limit; if none is left, Sluice refuses the request.",
   parameters: concurrencyParameters,
   inProfile: concurrencyFilter,
   notes: (settings) => headroomNotes(settings.headroom),

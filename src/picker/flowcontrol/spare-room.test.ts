@@ -18,7 +18,7 @@ function make(slots: readonly number[], saturation: () => number = () => 0) {
         labels: {},
       })!,
   );
-  const room = new SpareRoom({ clock, baseline: 0.2, pool: () => pool, saturation });
+  const room = new SpareRoom({ clock, baseline: 0.2, pool: () => pool, detector: () => ({ saturation }) });
   const scrape = (at: number, running: number, waiting = 0): void => {
     pool[at]!.metrics = { ...pool[at]!.metrics, running, waiting, kvUsage: 0, scrapedAt: clock.now() };
     room.scraped(pool[at]!);

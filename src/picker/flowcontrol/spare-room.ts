@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { SaturationDetector } from "../../base/plugin/flow-kinds.ts";
 import { EndpointRoom } from "./endpoint-room.ts";
 
 /** Milliseconds after which a waiting background request goes back to where it came from, if there is room that only others can use. */
@@ -57,8 +58,8 @@ export interface SpareRoomParts {
   readonly baseline: number;
   /** The pool. */
   readonly pool: () => readonly Endpoint[];
-  /** The saturation of these endpoints by the detector in force. @param now monotonic milliseconds @throws its error */
-  saturation(endpoints: readonly Endpoint[], now: number): number;
+  /** The detector in force. */
+  readonly detector: () => SaturationDetector;
 }
 
 /**
@@ -246,7 +247,8 @@ export class SpareRoom {
 
   #saturationOf(endpoint: Endpoint, now: number): number {
     try {
-      return this.#parts.saturation([endpoint], now);
+      const detector = this.#parts.detector();
+      return detector.saturationOf?.(endpoint, now) ?? detector.saturation([endpoint], now);
     } catch {
       // A detector that fails says nothing about the endpoint; the process reports its error elsewhere. NaN is no room.
       return Number.NaN;

@@ -29,6 +29,7 @@ export class PromptMatch {
   readonly #chain: TokenChain;
   #weighted = new Float64Array(32);
   #blocks = new Float64Array(32);
+  #confirmed = new Float64Array(32);
   /** The first part of `media` that may overlap the next block. */
   #nextMedia = 0;
 
@@ -79,22 +80,27 @@ export class PromptMatch {
     if (count > this.#weighted.length) {
       this.#weighted = new Float64Array(2 * count);
       this.#blocks = new Float64Array(2 * count);
+      this.#confirmed = new Float64Array(2 * count);
     }
-    const best = { weighted: new Float64Array(count), blocks: new Float64Array(count) };
-    const own = { weighted: this.#weighted, blocks: this.#blocks };
+    const fresh = () => new Float64Array(count);
+    const best = { weighted: fresh(), blocks: fresh(), confirmed: fresh() };
+    const own = { weighted: this.#weighted, blocks: this.#blocks, confirmed: this.#confirmed };
     let most = 0;
     for (const size of sizes) {
       own.weighted.fill(0, 0, count);
       own.blocks.fill(0, 0, count);
+      own.confirmed.fill(0, 0, count);
       most = Math.max(most, this.#matchOne(part, size, endpoints, count, own));
       for (let i = 0; i < count; i++) {
         best.weighted[i] = Math.max(best.weighted[i]!, own.weighted[i]!);
         best.blocks[i] = Math.max(best.blocks[i]!, own.blocks[i]!);
+        best.confirmed[i] = Math.max(best.confirmed[i]!, own.confirmed[i]!);
       }
     }
     for (let i = 0; i < count; i++) {
       out.weighted[i]! += best.weighted[i]!;
       out.blocks[i]! += best.blocks[i]!;
+      if (out.confirmed !== undefined) out.confirmed[i]! += best.confirmed[i]!;
     }
     return most;
   }

@@ -1,8 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { EventIndex } from "../prefix/event-index.ts";
+import { EXPECTED } from "../prefix/lanes.ts";
 
-/** The source of expected blocks; those of engines are above, from 0. */
-const EXPECTED = -1;
 /** The most expected blocks, and their share of the index: they must not push out what engines announce. The oldest go first. */
 const MAX_BLOCKS = 2 ** 20;
 const MAX_SHARE = 1 / 8;

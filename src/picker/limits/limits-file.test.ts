@@ -36,9 +36,9 @@ describe("a limits file", () => {
     ["rules: [{inFlight: 0}]", "1:10: rules[0].inFlight: must be at least 1, got 0"],
     [
       "rules: [{key: a, inFlight: 1}, {key: a, requestsPerMinute: 1}]",
-      "1:32: rules[1]: has the key and the model of rules[0]",
+      "1:32: rules[1]: has the same key and model as rules[0]",
     ],
-    ["redis: http://x", "redis: Redis URL http://x: it must begin with redis:// or rediss://"],
+    ["redis: http://x", "redis: Redis URL http://x: the URL must begin with redis:// or rediss://"],
     ["rule: []", "unknown key `rule`; did you mean `rules`?"],
   ])("%s is an error with its place", async (text, problem) => {
     await expect(readLimits(write(text))).rejects.toMatchObject({
@@ -63,7 +63,9 @@ describe("a limits file", () => {
     expect(page()).toContain('sluice_limit_refused_total{rule="all",kind="requests"} 1');
     write("rules: [{requestsPerMinute: none}]");
     await poll("the broken file", () => page().includes("\nsluice_limits_file_refused 1\n"));
-    expect(errors).toEqual([expect.stringContaining("the old ones stay in force: invalid limits file: ")]);
+    expect(errors).toEqual([
+      expect.stringContaining("the gateway refuses the changed limits and keeps the old limits: invalid limits file: "),
+    ]);
     refusedBy(ask());
     write("rules: [{requestsPerMinute: 4}]");
     await poll("the changed file", () => page().includes('sluice_limit{rule="all",kind="requests"} 4'));

@@ -40,11 +40,11 @@ export async function followLimits({ file, seen, clock, log, use, refused }: Lim
         const settings = await readLimits(file);
         use(settings);
         refused(false);
-        log.info({ file, rules: settings.rules.length }, "the changed limits are in force");
+        log.info({ file, rules: settings.rules.length }, "the gateway uses the changed limits");
       } catch (error) {
         refused(true);
         const problem = error instanceof SluiceError ? error.message : messageOf(error);
-        log.error({ file }, `the changed limits are refused, the old ones stay in force: ${problem}`);
+        log.error({ file }, `the gateway refuses the changed limits and keeps the old limits: ${problem}`);
       }
     },
     unwatchable: (text) => log.warn({}, `limits file: ${text}`),

@@ -16,10 +16,10 @@ const selector = (about: string) => z.string().min(1).max(MAX_NAME).optional().d
 const rule = z
   .strictObject({
     key: selector(
-      'The name of a key. "*" = each key has a counter of its own, without keys each client address; absent = one counter for all.',
+      'The name of a key. "*" = one counter for each key, or for each client address if there are no keys; absent = one counter for all.',
     ),
     model: selector(
-      'The name of a model, without its adapters: each is a model of its own. "*" = each model has a counter of its own; absent = one for all models.',
+      'The name of a model; each adapter is a separate model. "*" = one counter for each model; absent = one counter for all models.',
     ),
     requestsPerMinute: amount("The most requests in a minute."),
     tokensPerMinute: amount("The most tokens in a minute, of prompts and answers together."),
@@ -62,7 +62,7 @@ export const limitsSchema = z
         context.addIssue({
           code: "custom",
           path: ["rules", i],
-          message: `has the key and the model of rules[${before}]; write the limits of both into one rule`,
+          message: `has the same key and model as rules[${before}]; write the limits of both into one rule`,
         });
     }
   });
@@ -72,10 +72,18 @@ export type LimitsSettings = z.output<typeof limitsSchema>;
 /** The section `limits` of gateway.yaml: the content of that file, or its path. */
 export const limitsSection = limitsSchema
   .safeExtend({
-    file: z.string().min(1).optional().describe("A file of limits in place of `rules`; watched for changes."),
-    ca: z.string().min(1).optional().describe("Authorities of the certificate of that Redis, PEM."),
-    certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to that Redis, PEM."),
-    key: z.string().min(1).optional().describe("The key of that certificate, PEM."),
+    file: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Path of a limits file, in place of `rules`. The gateway follows its changes."),
+    ca: z.string().min(1).optional().describe("Authorities of the certificate of this Redis, PEM file."),
+    certificate: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("The certificate that the gateway shows to this Redis, PEM file."),
+    key: z.string().min(1).optional().describe("The key of this certificate, PEM file."),
   })
   .superRefine(({ file, rules }, context) => {
     if (file !== undefined && rules.length > 0)

@@ -80,10 +80,7 @@ export class Limits {
     this.#table.useRules(rules);
     this.#nameRules();
     if (redis !== undefined && redis !== this.#redis)
-      this.#parts.log.warn(
-        {},
-        "the changed Redis of the limits takes effect only at the next start: restart the gateway",
-      );
+      this.#parts.log.warn({}, "the changed Redis of the limits takes effect only after a restart of the gateway");
   }
 
   /** Shows the figures on the page of metrics, and follows the file. */

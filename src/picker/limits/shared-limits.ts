@@ -187,7 +187,7 @@ export class SharedLimits {
     } catch (error) {
       this.#failing = true;
       // The connection tells its own end. This is a refusal, such as that of a server without memory.
-      this.#log.debug({ server: this.server, problem: messageOf(error) }, "a round of shared limits failed");
+      this.#log.debug({ server: this.server, problem: messageOf(error) }, "an exchange of shared limits failed");
     } finally {
       this.#running = false;
     }
@@ -253,7 +253,7 @@ export class SharedLimits {
     for (const { counter } of this.#shares.values()) counter.deaf = true;
     this.#log.warn(
       { server: this.server },
-      "limits are not shared now, because Redis does not answer; this gateway counts on with the last known use of the others",
+      "Redis does not answer, so the gateways do not share limits now; this gateway uses the last known counts of the others",
     );
   }
 
@@ -263,6 +263,6 @@ export class SharedLimits {
     if (this.#hears) return;
     this.#hears = true;
     for (const { counter } of this.#shares.values()) counter.deaf = false;
-    this.#log.info({ server: this.server }, "limits are shared again");
+    this.#log.info({ server: this.server }, "the gateways share limits again");
   }
 }

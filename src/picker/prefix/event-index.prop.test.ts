@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EventIndex } from "./event-index.ts";
+import { EXPECTED } from "./lanes.ts";
 
 const WEIGHTS = [1, 0.8, 0.25];
 const SLOTS = 5;
-const SOURCES = 2;
+const SOURCES = [EXPECTED, 0, 1];
 const KEYS = 8;
 
 interface Announcement {
@@ -21,7 +22,7 @@ type Step =
   | { kind: "sweep"; most: number }
   | { kind: "match"; keys: number[] };
 
-const place = { slot: fc.nat(SLOTS - 1), source: fc.nat(SOURCES - 1) };
+const place = { slot: fc.nat(SLOTS - 1), source: fc.constantFrom(...SOURCES) };
 const announcement = {
   ...place,
   tier: fc.nat(5).map((n) => (n < 3 ? 0 : n - 3)),
@@ -69,14 +70,14 @@ class Model {
   }
 
   clear(slot: number, source: number | undefined): void {
-    for (let s = 0; s < SOURCES; s++)
-      if (source === undefined || source === s) this.#announced.get(`${slot}/${s}`)?.clear();
+    for (const s of SOURCES) if (source === undefined || source === s) this.#announced.get(`${slot}/${s}`)?.clear();
   }
 
-  match(keys: readonly number[], slot: number): { weighted: number; blocks: number } {
+  match(keys: readonly number[], slot: number): { weighted: number; blocks: number; confirmed: number } {
     let weighted = 0;
     let blocks = 0;
-    for (let source = 0; source < SOURCES; source++) {
+    let confirmed = 0;
+    for (const source of SOURCES) {
       const held = [...(this.#announced.get(`${slot}/${source}`)?.values() ?? [])];
       let sum = 0;
       let at = 0;
@@ -87,8 +88,9 @@ class Model {
       }
       weighted = Math.max(weighted, sum);
       blocks = Math.max(blocks, at);
+      if (source !== EXPECTED) confirmed = Math.max(confirmed, at);
     }
-    return { weighted, blocks };
+    return { weighted, blocks, confirmed };
   }
 
   /** Whether two announced blocks of one source and tier stand for one key. An engine never says so. */
@@ -126,12 +128,14 @@ describe("EventIndex", () => {
             const high = Int32Array.from(step.keys, (of) => keyOf(of)[1]);
             const weighted = new Float64Array(SLOTS);
             const blocks = new Float64Array(SLOTS);
+            const confirmed = new Float64Array(SLOTS);
             index.begin(POOL, SLOTS);
             for (let i = 0; i < low.length && index.extend(low[i]!, high[i]!); i++) {}
-            index.finish(POOL, SLOTS, { weighted, blocks });
+            index.finish(POOL, SLOTS, { weighted, blocks, confirmed });
             for (const { slot } of POOL) {
               const expected = model.match(step.keys, slot);
               expect(blocks[slot]).toBe(expected.blocks);
+              expect(confirmed[slot]).toBe(expected.confirmed);
               expect(weighted[slot]).toBeCloseTo(expected.weighted, 9);
             }
           } else if (step.kind === "add") {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { EventIndex } from "./event-index.ts";
+import { EXPECTED } from "./lanes.ts";
 
 const made = (maxPairs = 1_000, weights = [1, 0.8]): EventIndex => new EventIndex({ weights, maxPairs, key: 7 });
 
@@ -29,6 +30,26 @@ describe("EventIndex", () => {
     expect(index.blocksOf(1)).toBe(60);
     expect(index.blocksOf(0)).toBe(240);
     expect(index.evictions).toBe(2_000 - 240);
+  });
+
+  it("counts what an engine announces as confirmed, also where its lane was one of expected blocks before", () => {
+    const index = made();
+    const found = (): [number, number] => {
+      const [weighted, blocks, confirmed] = [new Float64Array(1), new Float64Array(1), new Float64Array(1)];
+      index.begin([{ slot: 0 }], 1);
+      for (let n = 0; n < 2 && index.extend(n, n); n++);
+      index.finish([{ slot: 0 }], 1, { weighted, blocks, confirmed });
+      return [blocks[0]!, confirmed[0]!];
+    };
+    for (const n of [0, 1]) add(index, 0, n, EXPECTED);
+    expect(found()).toEqual([2, 0]);
+    index.clear(0);
+    expect(found()).toEqual([0, 0]);
+    while (index.sweep(10));
+    add(index, 0, 0);
+    expect(found()).toEqual([1, 1]);
+    for (const n of [0, 1]) add(index, 0, n, EXPECTED);
+    expect(found()).toEqual([2, 1]);
   });
 
   it("a newcomer gets its share of a full index from the source with the most", () => {

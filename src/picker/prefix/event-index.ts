@@ -23,6 +23,8 @@ export interface Matches {
   readonly weighted: Float64Array;
   /** Their number. */
   readonly blocks: Float64Array;
+  /** The number of those that the engine itself has announced; absent = nobody asks. */
+  readonly confirmed?: Float64Array;
 }
 
 /**
@@ -295,14 +297,18 @@ export class EventIndex {
     for (let i = 0; i < count; i++) {
       let weighted = 0;
       let number = 0;
+      let confirmed = 0;
+      const expected = this.#lanes.expectedAt(endpoints[i]!.slot);
       for (const lane of this.#lanes.of(endpoints[i]!.slot)) {
         weighted = Math.max(weighted, weights[lane]!);
         number = Math.max(number, blocks[lane]!);
+        if (lane !== expected) confirmed = Math.max(confirmed, blocks[lane]!);
         weights[lane] = 0;
         blocks[lane] = 0;
       }
       out.weighted[i]! += factor * weighted;
       out.blocks[i]! += factor * number;
+      if (out.confirmed !== undefined) out.confirmed[i]! += factor * confirmed;
     }
   }
 

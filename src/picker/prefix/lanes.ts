@@ -1,4 +1,6 @@
 const NONE: readonly number[] = [];
+/** The source of blocks that Sluice expects at an endpoint. Those of engines are above, from 0. */
+export const EXPECTED = -1;
 
 /**
  * Small dense numbers for the sources of endpoints, which are places in bit sets. A closed lane is taken again only when it is
@@ -9,6 +11,8 @@ export class Lanes {
   readonly #bySlot: (number[] | undefined)[] = [];
   /** By slot: lanes only. */
   readonly #lanes: (number[] | undefined)[] = [];
+  /** By slot: the lane of what Sluice expects there. */
+  readonly #expected: (number | undefined)[] = [];
   readonly #free: number[] = [];
   #used = 0;
   #size = 0;
@@ -32,6 +36,11 @@ export class Lanes {
     return this.#lanes[slot] ?? NONE;
   }
 
+  /** The open lane of what Sluice expects at a slot, or -1. */
+  expectedAt(slot: number): number {
+    return this.#expected[slot] ?? -1;
+  }
+
   /** Returns the lane of a source, or -1. */
   find(slot: number, source: number): number {
     if (slot === this.#foundSlot && source === this.#foundSource) return this.#foundLane;
@@ -53,7 +62,9 @@ export class Lanes {
     while (this.#bySlot.length <= slot) {
       this.#bySlot.push(undefined);
       this.#lanes.push(undefined);
+      this.#expected.push(undefined);
     }
+    if (source === EXPECTED) this.#expected[slot] = lane;
     this.#bySlot[slot] ??= [];
     this.#bySlot[slot].push(source, lane);
     this.#lanes[slot] ??= [];
@@ -68,6 +79,7 @@ export class Lanes {
     const pairs = this.#bySlot[slot];
     if (pairs === undefined) return [];
     this.#foundSlot = -1;
+    if (source === undefined || source === EXPECTED) this.#expected[slot] = undefined;
     const closed: number[] = [];
     const left: number[] = [];
     for (let i = 0; i < pairs.length; i += 2) {

@@ -132,14 +132,17 @@ export class PeerBlocks {
   put(low: number, high: number, slot: number): Put {
     const shard = this.#roomy(high >>> (32 - SHARD_BITS));
     const groups = this.#groups[slot]!;
-    const known = this.#find(shard, low, high, slot);
-    if (known >= 0) {
-      groups.change(shard[known + STAMP]!, -1);
-      shard[known + STAMP] = groups.next;
-      groups.change(groups.next, 1);
-      return "known";
+    const from = setOf(shard, low);
+    let place = -1;
+    for (let at = from; at < from + SET; at += STRIDE) {
+      if (shard[at] === low && shard[at + HIGH] === high && shard[at + SLOT] === slot && this.#lives(shard, at)) {
+        groups.change(shard[at + STAMP]!, -1);
+        shard[at + STAMP] = groups.next;
+        groups.change(groups.next, 1);
+        return "known";
+      }
+      if (place < 0 && !this.#lives(shard, at)) place = at;
     }
-    const place = this.#free(shard, low);
     if (place < 0) return "full";
     shard[place] = low;
     shard[place + HIGH] = high;

@@ -37,6 +37,9 @@ const ROOMY = 7 / 8;
 /** A list has at least 2^3 parts: an order of use that is wrong by one of them hardly matters. */
 const PART_BITS = 3;
 
+/** Blocks of a short prompt. */
+const FEW = 32;
+
 const SHARD_BITS = 6;
 const SHARDS = 1 << SHARD_BITS;
 
@@ -126,8 +129,7 @@ export class PrefixIndex {
       this.#ofPeers = new Uint8Array(2 * hashes.count);
     }
     this.#last = hashes;
-    this.#found.fill(-1, 0, hashes.count);
-    this.#ofPeers.fill(0, 0, hashes.count);
+    this.#forget(hashes.count);
     let from = 0;
     for (let prompt = 0; prompt < hashes.prompts; prompt++) {
       const end = hashes.ends[prompt]!;
@@ -137,6 +139,21 @@ export class PrefixIndex {
     const matched = this.#matched;
     for (let i = 0; i < count; i++) out[i] = matched[endpoints[i]!.slot]!;
     for (let i = 0; i < count; i++) matched[endpoints[i]!.slot] = 0;
+  }
+
+  /** Forgets the first `blocks` places of the last match. Calls into native code cost more than the loop for few. */
+  #forget(blocks: number): void {
+    const found = this.#found;
+    const ofPeers = this.#ofPeers;
+    if (blocks > FEW) {
+      found.fill(-1, 0, blocks);
+      ofPeers.fill(0, 0, blocks);
+      return;
+    }
+    for (let i = 0; i < blocks; i++) {
+      found[i] = -1;
+      ofPeers[i] = 0;
+    }
   }
 
   /**
@@ -292,7 +309,7 @@ export class PrefixIndex {
     const { low, high } = hashes;
     const alive = this.#alive;
     const gone = this.#gone;
-    alive.fill(0, 0, words);
+    for (let word = 0; word < words; word++) alive[word] = 0;
     for (let i = 0; i < count; i++) {
       const slot = endpoints[i]!.slot;
       alive[slot >>> 5]! |= 1 << (slot & 31);
@@ -317,8 +334,10 @@ export class PrefixIndex {
       this.#found[at] = entry;
       change = table.narrow(entry, alive, gone, words);
     } else {
-      for (let word = 0; word < words; word++) gone[word] = alive[word]!;
-      alive.fill(0, 0, words);
+      for (let word = 0; word < words; word++) {
+        gone[word] = alive[word]!;
+        alive[word] = 0;
+      }
     }
     if ((change & 2) === 0 || this.#peers?.keep(low, high, gone, alive, words) !== true) return change;
     this.#ofPeers[at] = 1;

@@ -11,6 +11,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   UNCACHED_TOKENS,
 } from "../../base/plugin/keys.ts";
 import type { PluginDefinition, PluginKind, PluginKinds } from "../../base/plugin/kinds.ts";
@@ -168,7 +169,7 @@ class Building {
         if (picker !== undefined)
           throw new SluiceError(
             "PICKER_TAKEN",
-            `already have a registered picker plugin: ${picker.name}; remove it or ${description.name} from the profile`,
+            `already have a registered picker plugin: ${picker.name}; remove ${picker.name} or ${description.name} from the profile`,
           );
         picker = this.#member(description);
       } else
@@ -184,7 +185,7 @@ class Building {
     const { handler, profiles } = this.#options;
     if (handler === undefined || handler.definition.type === singleProfileHandler.type) {
       if (profiles.length > 1)
-        throw new SluiceError("HANDLER_MISSING", "no profile handler configured, which several profiles need");
+        throw new SluiceError("HANDLER_MISSING", "no profile handler configured, but several profiles need one");
       return undefined;
     }
     const scopes = [handler, ...this.#referredBy(handler)].map((plugin) => ({ plugin, scope: this.#scope(plugin) }));
@@ -194,7 +195,7 @@ class Building {
         if (other !== undefined)
           throw new SluiceError(
             "BINDING_AMBIGUOUS",
-            `${plugin.name} and ${other.plugin.name} both work for ${handler.name} and read ${key.name} of different producers; name the same one in both`,
+            `${plugin.name} and ${other.plugin.name} both work for ${handler.name} and read ${key.name} from different producers; name the same producer in both`,
           );
       }
     return { ...this.#member(handler), scope: joinedScope(scopes.map(({ scope }) => scope)) };
@@ -271,6 +272,7 @@ class Building {
       uncachedTokens: placeOf(UNCACHED_TOKENS),
       predicted: this.#cachedAt(PREFIX_MATCHED_BLOCKS, false),
       events: this.#cachedAt(PREFIX_CACHED_BLOCKS, true),
+      unconfirmed: this.#cachedAt(PREFIX_UNCONFIRMED_BLOCKS, true).blocks,
     };
     const writerOf = (key: ColumnKey) => writerFor(key, reader, this.#producers);
     return { figures, prefix: writerOf(PREFIX_MATCHED_BLOCKS), tokens: writerOf(UNCACHED_TOKENS) };
@@ -317,5 +319,5 @@ function isOfKind<K extends PluginKind>(
 
 function weightOf({ name, weight = 1 }: MemberDescription): number {
   if (Number.isFinite(weight) && weight >= 0) return weight;
-  throw new SluiceError("WEIGHT_INVALID", `the weight of plugin ${name} must be a number from 0 up, not ${weight}`);
+  throw new SluiceError("WEIGHT_INVALID", `the weight of plugin ${name} must be a number of 0 or more, not ${weight}`);
 }

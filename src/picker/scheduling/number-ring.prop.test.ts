@@ -23,7 +23,7 @@ describe("a ring of numbers", () => {
             const numbers = Array.from({ length: step.count }, () => value++ / 3);
             const position = ring.next;
             ring.reserve(step.count);
-            for (const number of numbers) ring.push(number);
+            ring.push(Float64Array.of(...numbers, 0.5), numbers.length);
             if (step.count > 0) kept.push({ position, numbers });
           } else
             for (const { position, numbers } of kept.splice(0, step.runs)) {
@@ -42,7 +42,7 @@ describe("a ring of numbers", () => {
     const ring = new NumberRing();
     for (let run = 0; run < 10_000; run++) {
       ring.reserve(100);
-      for (let i = 0; i < 100; i++) ring.push(i);
+      for (let i = 0; i < 100; i++) ring.push(Float64Array.of(i), 1);
       ring.dropBefore(ring.next - 900);
     }
     expect(ring.bytes).toBe(8 * 1024);

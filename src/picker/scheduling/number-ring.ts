@@ -38,10 +38,17 @@ export class NumberRing {
     this.#at = kept;
   }
 
-  push(value: number): void {
-    this.#numbers[this.#at] = value;
-    this.#at = (this.#at + 1) & (this.#numbers.length - 1);
-    this.#next++;
+  /** Adds the first `count` of `values`. */
+  push(values: Float64Array, count: number): void {
+    const numbers = this.#numbers;
+    const last = numbers.length - 1;
+    let at = this.#at;
+    for (let i = 0; i < count; i++) {
+      numbers[at] = values[i]!;
+      at = (at + 1) & last;
+    }
+    this.#at = at;
+    this.#next += count;
   }
 
   /** Returns `count` numbers from a position on; undefined when the first of them has been dropped. */

@@ -195,7 +195,7 @@ export function refusePromise(result: unknown): void {
   Promise.resolve(result).catch(() => {});
   throw new SluiceError(
     "PLUGIN_ASYNC",
-    "it returned a promise, but a decision does not wait; do the waiting in `prepare` of a producer",
+    "it returned a promise, but a decision does not wait; wait in `prepare` of a producer instead",
   );
 }
 

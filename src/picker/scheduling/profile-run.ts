@@ -6,7 +6,7 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { AttributeKey } from "../../base/plugin/keys.ts";
 import type { Peer } from "../../base/plugin/kinds.ts";
-import type { CandidateColumns } from "./candidates.ts";
+import { type CandidateColumns, fillFirst } from "./candidates.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
 import { type CallReporter, refusePromise } from "./plugin-calls.ts";
 import type { Profile } from "./profile.ts";
@@ -165,13 +165,13 @@ export class ProfileRun {
     const { columns } = this;
     const { count } = columns;
     const totals = this.#totals;
-    totals.fill(0, 0, count);
+    fillFirst(totals, 0, count);
     const begun = timed ? this.#clock.now() : 0;
     for (let s = 0; s < this.profile.scorers.length; s++) {
       const scorer = this.profile.scorers[s]!;
       const out = this.scores[s]!;
       const started = timed ? this.#clock.now() : 0;
-      out.fill(0, 0, count);
+      fillFirst(out, 0, count);
       this.#context.out = out;
       columns.scope = scorer.scope;
       try {
@@ -206,7 +206,8 @@ export class ProfileRun {
     try {
       const tied = picker.plugin.pick(this.#context);
       refusePromise(tied);
-      if (!isOrder(order, count)) throw new Error("its order repeats a candidate or names one that does not exist");
+      if (!isOrder(order, count))
+        throw new Error("its order repeats a candidate, or names a candidate that does not exist");
       this.tied = Number.isInteger(tied) && tied >= 1 && tied <= count ? tied : 1;
     } catch (error) {
       this.#calls.failed("Picker", picker, error);

@@ -75,7 +75,7 @@ export class ProfileRuns {
         if (chosen.length === 0) break;
         left -= chosen.length;
         for (const name of chosen) this.#results.set(name, this.#runProfile(name, request, timed, tracked));
-        if (left < 0) throw new Error("it chose more profiles than there are");
+        if (left < 0) throw new Error("it chose more profiles than exist");
       }
       const started = timed ? this.#clock.now() : 0;
       const primary = plugin.processResults(context);
@@ -142,7 +142,7 @@ export class ProfileRuns {
 function namesIn(chosen: unknown): readonly string[] {
   refusePromise(chosen);
   if (Array.isArray(chosen)) return chosen;
-  throw new SluiceError("PLUGIN_ANSWER", `it chose a ${typeof chosen}; a list of names of profiles is needed`);
+  throw new SluiceError("PLUGIN_ANSWER", `it chose a ${typeof chosen}; it must choose a list of profile names`);
 }
 
 /** The result of one run; valid until the next decision. */

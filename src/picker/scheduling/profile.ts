@@ -34,6 +34,8 @@ export interface PlanFigures {
   readonly predicted: CachedAt;
   /** Of the producer that hears KV-cache events. */
   readonly events: CachedAt;
+  /** Of the same producer: the blocks that no event has confirmed yet. */
+  readonly unconfirmed: number;
 }
 
 /** Places of the columns that say how many blocks of the prompt each candidate has, and the tokens of a block. */

@@ -52,11 +52,16 @@ export function heldPrefix(
 }
 
 /** Returns what the producers know of the cache of the first endpoint of a run; undefined where there are none. */
-export function expectedCache(run: ProfileRun, { predicted, events }: PlanFigures): RecordedCache | undefined {
+export function expectedCache(
+  run: ProfileRun,
+  { predicted, events, unconfirmed }: PlanFigures,
+): RecordedCache | undefined {
   if (predicted.blocks === NO_WRITER && events.blocks === NO_WRITER) return undefined;
+  const notYet = cachedTokens(run, { ...events, blocks: unconfirmed });
   return {
     predicted: cachedTokens(run, predicted),
     events: cachedTokens(run, events),
+    unconfirmed: notYet > 0 ? notYet : undefined,
     reported: Number.NaN,
     prompt: Number.NaN,
   };

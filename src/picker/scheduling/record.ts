@@ -185,6 +185,9 @@ const ENDPOINT_BYTES = 256;
 
 const NO_SCORERS: readonly RecordedScorer[] = [];
 
+/** The numbers of one candidate. */
+let row = new Float64Array(32);
+
 function addNumbers(
   numbers: NumberRing,
   { columns, order, totals, scores }: ProfileRun,
@@ -192,25 +195,30 @@ function addNumbers(
   now: number,
   sharesLoad: boolean,
 ): void {
-  numbers.reserve(listed.length * (fixedOf(sharesLoad) + scores.length));
+  const fixed = fixedOf(sharesLoad);
+  const stride = fixed + scores.length;
+  numbers.reserve(listed.length * stride);
+  if (row.length < stride) row = new Float64Array(2 * stride);
+  const { waiting, running, kvUsage, fresh } = columns;
   for (let place = 0; place < listed.length; place++) {
     const i = order[place]!;
     const endpoint = listed[place]!;
-    numbers.push(totals[i]!);
+    row[0] = totals[i]!;
     // The values that the scorers saw: the worst known value replaces a missing or stale one.
-    numbers.push(columns.waiting[i]!);
-    numbers.push(columns.running[i]!);
-    numbers.push(columns.kvUsage[i]!);
-    numbers.push(endpoint.inFlight.requests);
-    numbers.push(now - endpoint.metrics.scrapedAt);
-    numbers.push(columns.fresh[i]!);
-    numbers.push(STATES.indexOf(endpoint.state));
+    row[1] = waiting[i]!;
+    row[2] = running[i]!;
+    row[3] = kvUsage[i]!;
+    row[4] = endpoint.inFlight.requests;
+    row[5] = now - endpoint.metrics.scrapedAt;
+    row[6] = fresh[i]!;
+    row[7] = STATES.indexOf(endpoint.state);
     if (sharesLoad) {
-      numbers.push(endpoint.peers?.requests ?? 0);
-      numbers.push(endpoint.peers?.ageMs(now) ?? 0);
-      numbers.push(endpoint.peers?.unseen(now).requests ?? 0);
+      row[FIXED] = endpoint.peers?.requests ?? 0;
+      row[FIXED + 1] = endpoint.peers?.ageMs(now) ?? 0;
+      row[FIXED + 2] = endpoint.peers?.unseen(now).requests ?? 0;
     }
-    for (let s = 0; s < scores.length; s++) numbers.push(scores[s]![i]!);
+    for (let s = 0; s < scores.length; s++) row[fixed + s] = scores[s]![i]!;
+    numbers.push(row, stride);
   }
 }
 

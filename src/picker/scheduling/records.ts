@@ -143,7 +143,10 @@ export class DecisionRecords {
    */
   onRecord(callback: (record: DecisionRecord) => void): () => void {
     if (this.#subscribers.size >= MAX_SUBSCRIBERS)
-      throw new SluiceError("TOO_MANY_SUBSCRIBERS", `at most ${MAX_SUBSCRIBERS} may follow the decisions at a time`);
+      throw new SluiceError(
+        "TOO_MANY_SUBSCRIBERS",
+        `at most ${MAX_SUBSCRIBERS} clients can follow the decisions at once`,
+      );
     this.#subscribers.add(callback);
     return () => this.#subscribers.delete(callback);
   }

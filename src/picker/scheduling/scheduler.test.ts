@@ -4,12 +4,17 @@ import { endpointOf, requestOf, unscraped } from "../../../test/support/scheduli
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
-import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type Endpoint, NO_LOAD } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { definePicker, defineProducer, defineScorer } from "../../base/plugin/define.ts";
 import { defineFilter } from "../../base/plugin/index.ts";
-import { columnKey } from "../../base/plugin/keys.ts";
+import {
+  columnKey,
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_CACHED_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
+} from "../../base/plugin/keys.ts";
 import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { described, planOfOne } from "./build.ts";
@@ -352,7 +357,14 @@ describe("the reports of a scheduler", () => {
   it("records the part of other replicas, where they share their load, and how old it is", () => {
     const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const peers = (requests: number, ageMs: number) => ({
-      ...{ key: "", requests, tokens: 1, ageMs: () => ageMs, unseen: () => ({ requests: 0.5, tokens: 9 }), lean: 0 },
+      ...{
+        key: "",
+        requests,
+        tokens: 1,
+        ageMs: () => ageMs,
+        unseen: () => ({ requests: 0.5, tokens: 9 }),
+        lean: NO_LOAD,
+      },
     });
     const pool = [
       endpointOf(0, { metrics: { waiting: 0 }, inFlight: { requests: 4, tokens: 9 }, peers: peers(3, 15) }),
@@ -364,6 +376,28 @@ describe("the reports of a scheduler", () => {
       { inFlight: 1, peers: { inFlight: 0, ageMs: 0, unseen: 0.5 }, scores: [0, 0] },
     ]);
     expect(record.peerBlocks).toBeUndefined();
+  });
+
+  it.each([
+    ["none of them", [4, 0], undefined],
+    ["some", [4, 3], 96],
+    ["all", [4, 4], 128],
+  ])("records how many of the cached tokens of the pick no event confirms yet: %s", (_, [cached, notYet], expected) => {
+    const producer = defineProducer({
+      type: "hears-events",
+      describe: "",
+      produces: [PREFIX_CACHED_BLOCKS, PREFIX_UNCONFIRMED_BLOCKS, PREFIX_BLOCK_TOKENS],
+      create: () => ({
+        produce: ({ candidates }) => {
+          candidates.column(PREFIX_BLOCK_TOKENS).set([16, 32]);
+          candidates.column(PREFIX_CACHED_BLOCKS).set([1, cached!]);
+          candidates.column(PREFIX_UNCONFIRMED_BLOCKS).set([1, notYet!]);
+        },
+      }),
+    });
+    const scheduler = schedulerOf(planWith(producer, fixed("second", 0, 1)));
+    const { record } = routed(scheduler, requestOf("x"), [endpointOf(0), endpointOf(1)]);
+    expect(record.cache).toMatchObject({ events: 128, unconfirmed: expected });
   });
 
   it("records what it saw, without a byte of the prompt", () => {

@@ -260,8 +260,9 @@ export class Scheduler {
     const { figures, keepsTokens, prefixProducer, producers } = this.#plan;
     const held = heldPrefix(request, run, figures);
     if (held !== undefined) this.#hooks.prefixMatched?.(prefixProducer!, held.matchedBytes, held.ratio);
-    const listed: Endpoint[] = [];
-    for (let i = 0; i < columns.count && i < MAX_LISTED; i++) listed.push(columns.endpoints[order[i]!]!);
+    // Of its exact length: the record keeps it.
+    const listed = new Array<Endpoint>(Math.min(columns.count, MAX_LISTED));
+    for (let i = 0; i < listed.length; i++) listed[i] = columns.endpoints[order[i]!]!;
     const uncachedTokens = tokensToCompute(request, run, figures);
     const others = this.#runs?.others(run);
     const record = this.#log.record(this.#plan, {

@@ -208,7 +208,7 @@ describe("a failing assertion", () => {
   it("notices a decision that does not repeat: here a header that is not declared", () => {
     const { headers: _, ...undeclared } = zone;
     expect(failure(() => expectPick({ plugins: [undeclared], endpoints, request }).toRepeat())).toMatch(
-      /; the total of default\/b was 1, is 0; is a header missing in `headers`/,
+      /; the total of default\/b was 1, now it is 0; is a header missing in `headers`/,
     );
   });
 });
@@ -245,7 +245,7 @@ describe("a wrong scene", () => {
     [{ plugins: [greedy, "random-picker"] }, /^already have a registered picker plugin: greedy/],
     [
       { plugins: [zone], endpoints: [{ name: "a" }, { name: "a" }] },
-      "two endpoints are called a; give each a name of its own",
+      "two endpoints are called a; give each a different name",
     ],
   ] satisfies readonly (readonly [Partial<PickScene>, string | RegExp])[])(
     "says what is wrong: %#",

@@ -37,7 +37,7 @@ export interface PickScene {
 export function expectPick(scene: PickScene): Pick {
   const names = scene.endpoints.map(({ name }) => name);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined) throw new Error(`two endpoints are called ${twice}; give each a name of its own`);
+  if (twice !== undefined) throw new Error(`two endpoints are called ${twice}; give each a different name`);
   const endpoints = scene.endpoints.map(endpointOf);
   const random = new SeededRandom(scene.seed ?? 1);
   const failures: Error[] = [];

@@ -17,7 +17,7 @@ const BILLING = "x-anthropic-billing-header";
  */
 export function chatOfMessages(request: Json): Chat {
   const given = request["messages"];
-  if (!Array.isArray(given) || !given.every(isObject)) throw new RequestUnusable("messages are no list of objects");
+  if (!Array.isArray(given) || !given.every(isObject)) throw new RequestUnusable("messages are not a list of objects");
   const system = [request["system"], ...given.filter(({ role }) => role === "system").map(({ content }) => content)];
   const text = system.flatMap(systemTexts).join("");
   const messages: Json[] = text === "" ? [] : [{ role: "system", content: text }];
@@ -88,7 +88,7 @@ function resultText({ content }: Json): string {
 
 function toolsOf(tools: unknown): Json[] | undefined {
   if (tools === undefined || tools === null) return undefined;
-  if (!Array.isArray(tools)) throw new RequestUnusable("tools are no list");
+  if (!Array.isArray(tools)) throw new RequestUnusable("tools are not a list");
   return tools.map((tool) => {
     if (!isObject(tool)) throw new RequestUnusable("a tool is not an object");
     const { name, description = null, input_schema: schema, defer_loading: defer } = tool;

@@ -15,7 +15,7 @@ export type TemplateMessage = Record<string, unknown>;
  * @throws RequestUnusable for messages that vLLM refuses, too
  */
 export function templateMessages(messages: unknown, format: ContentFormat): TemplateMessage[] {
-  if (!Array.isArray(messages)) throw new RequestUnusable("messages are no list");
+  if (!Array.isArray(messages)) throw new RequestUnusable("messages are not a list");
   return messages.map((message) => {
     if (!isObject(message) || typeof message["role"] !== "string") throw new RequestUnusable("a message has no role");
     return templateMessage(message, message["role"], format);
@@ -53,7 +53,7 @@ function contentOf(content: unknown, format: ContentFormat): string | Json[] {
   const made = parts.map(partOf).filter((part) => part !== undefined);
   if (format === "openai") return made;
   // Where a template takes texts only, the model's own code in the engine decides where the placeholder of an image goes.
-  if (!made.every(isText)) throw new RequestUnusable("the chat template has no place for images, videos and sounds");
+  if (!made.every(isText)) throw new RequestUnusable("the chat template does not support images, videos and sounds");
   return made.map(({ text }) => text).join("\n");
 }
 
@@ -79,14 +79,14 @@ function partOf(part: unknown): Json | undefined {
     return typeof text === "string" ? { type: "text", text } : undefined;
   }
   const modality = MEDIA.get(type);
-  if (modality === undefined) throw new RequestUnusable("a part of a message has a type without a tokenization");
+  if (modality === undefined) throw new RequestUnusable("Sluice cannot tokenize the type of a message part");
   return { type: modality };
 }
 
 /** Returns the tool calls with their arguments as objects; `{}` where they are no JSON, as in vLLM. */
 function toolCalls(calls: unknown): Json[] {
   if (calls === undefined || calls === null) return [];
-  if (!Array.isArray(calls)) throw new RequestUnusable("tool_calls are no list");
+  if (!Array.isArray(calls)) throw new RequestUnusable("tool_calls is not a list");
   return calls.map((call) => {
     const made = isObject(call) ? call["function"] : undefined;
     if (!isObject(made)) throw new RequestUnusable("a tool call has no function");
@@ -110,7 +110,7 @@ function argumentsOf(given: unknown): unknown {
  */
 export function templateTools(tools: unknown): Json[] | undefined {
   if (tools === undefined || tools === null) return undefined;
-  if (!Array.isArray(tools)) throw new RequestUnusable("tools are no list");
+  if (!Array.isArray(tools)) throw new RequestUnusable("tools are not a list");
   return tools.map((tool) => {
     if (!isObject(tool) || !isObject(tool["function"])) throw new RequestUnusable("a tool has no function");
     const { type = "function", function: made, ...others } = tool;

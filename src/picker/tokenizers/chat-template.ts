@@ -41,7 +41,7 @@ export class ChatTemplate {
   /** @throws RequestUnusable when the template refuses the chat, or the request brings what vLLM refuses */
   render(request: Json): string {
     if (typeof request["chat_template"] === "string")
-      throw new RequestUnusable("the request has a chat template of its own, which engines refuse by default");
+      throw new RequestUnusable("the request has its own chat template, which engines refuse by default");
     const tools = templateTools(request["tools"]);
     const { template, format } = this.#templateFor(tools !== undefined);
     const messages = templateMessages(request["messages"], format);
@@ -86,7 +86,7 @@ export class ChatTemplate {
 
 function given(kwargs: unknown): Json {
   if (kwargs === undefined || kwargs === null) return {};
-  if (!isObject(kwargs)) throw new RequestUnusable("chat_template_kwargs are no object");
+  if (!isObject(kwargs)) throw new RequestUnusable("chat_template_kwargs is not an object");
   return Object.fromEntries(Object.entries(kwargs).filter(([name]) => !RESERVED.includes(name)));
 }
 

@@ -26,7 +26,7 @@ export function readModelFiles(path: string, template: string | undefined): Mode
   const folder = dirname(path);
   const config = jsonIn(join(folder, "tokenizer_config.json")) ?? {};
   const tokenizer = jsonIn(path);
-  if (tokenizer === undefined) throw new Error(`${path} is not there`);
+  if (tokenizer === undefined) throw new Error(`${path} does not exist`);
   return {
     tokenizer,
     config,
@@ -42,7 +42,7 @@ export function readModelFiles(path: string, template: string | undefined): Mode
 
 function textOf(path: string): string {
   const text = textIn(path);
-  if (text === undefined) throw new Error(`${path} is not there`);
+  if (text === undefined) throw new Error(`${path} does not exist`);
   return text;
 }
 
@@ -63,7 +63,7 @@ function jsonIn(path: string): Json | undefined {
   } catch {
     throw new Error(`${path} is not JSON`);
   }
-  if (!isObject(value)) throw new Error(`${path} holds no object`);
+  if (!isObject(value)) throw new Error(`${path} is not a JSON object`);
   return value;
 }
 

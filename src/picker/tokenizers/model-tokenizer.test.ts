@@ -147,11 +147,11 @@ describe("the tokens of a request", () => {
   });
 
   it.each<[TokenizedApi, object, RegExp]>([
-    ["chat", {}, /messages are no list/],
+    ["chat", {}, /messages are not a list/],
     ["chat", { messages: [{ content: "x" }] }, /a message has no role/],
-    ["chat", { messages: [user([{ type: "spell" }])] }, /a type without a tokenization/],
-    ["chat", { messages: [user("x")], chat_template: "{{ x }}" }, /chat template of its own/],
-    ["chat", { messages: [user("x")], truncate_prompt_tokens: 5 }, /cut its prompt/],
+    ["chat", { messages: [user([{ type: "spell" }])] }, /cannot tokenize the type of a message part/],
+    ["chat", { messages: [user("x")], chat_template: "{{ x }}" }, /its own chat template/],
+    ["chat", { messages: [user("x")], truncate_prompt_tokens: 5 }, /truncate the prompt/],
     ["chat", { messages: [user("x")], tools: [1] }, /a tool has no function/],
     ["completions", { prompt: {} }, /neither a text nor a list/],
     ["completions", { prompt: [1.5] }, /neither a text nor a list of tokens/],
@@ -178,12 +178,14 @@ describe("the tokens of a request", () => {
     expect(texts("completions", { prompt }, model)).toEqual([prompt]);
     model.isLate = () => true;
     expect(texts("completions", { prompt }, model)).toEqual([prompt]);
-    expect(() => texts("completions", { prompt: `other ${prompt}` }, model)).toThrow("its tokens take too long");
+    expect(() => texts("completions", { prompt: `other ${prompt}` }, model)).toThrow("its tokenization takes too long");
   });
 
   it("are refused for an image where the template takes texts only", () => {
     const model = modelOf({ chat_template: "{% for m in messages %}{{ m.content }}{% endfor %}" });
     expect(texts("chat", { messages: [user([{ type: "text", text: "a" }, "b"])] }, model)).toEqual(["a\nb"]);
-    expect(() => texts("chat", { messages: [user([{ type: "image_url" }])] }, model)).toThrow(/no place for images/);
+    expect(() => texts("chat", { messages: [user([{ type: "image_url" }])] }, model)).toThrow(
+      /does not support images/,
+    );
   });
 });

@@ -81,7 +81,7 @@ export class ModelTokenizer {
   #remembered(chunk: string): ArrayLike<number> {
     const found = this.cache.get(chunk);
     if (found !== undefined) return found;
-    if (this.isLate()) throw new RequestUnusable("its tokens take too long");
+    if (this.isLate()) throw new RequestUnusable("its tokenization takes too long");
     const tokens = Uint32Array.from(this.#plain(chunk));
     this.cache.put(owned(chunk), tokens);
     return tokens;

@@ -19,7 +19,7 @@ const MAX_TOKEN = 2 ** 32 - 1;
 export function promptsOf(api: TokenizedApi, body: unknown, tokenizer: ModelTokenizer): (readonly number[])[] {
   if (!isObject(body)) throw new RequestUnusable("the body is not an object");
   if (body["truncate_prompt_tokens"] !== undefined && body["truncate_prompt_tokens"] !== null)
-    throw new RequestUnusable("the request lets the engine cut its prompt");
+    throw new RequestUnusable("the request lets the engine truncate the prompt");
   if (api === "completions") return completionPrompts(body, tokenizer);
   if (api === "chat") return [tokenizer.chat(body)];
   const { chat_template_kwargs, output_config: output } = body;

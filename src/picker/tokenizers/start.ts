@@ -79,7 +79,10 @@ class ThreadedTokenizers implements Tokenizers {
   /** Finds the files of a model. Volumes can be slow or hang, so the bodies that wait are bounded. */
   async #search(model: string, bytes: number, signal: AbortSignal): Promise<string | undefined> {
     if (this.#searchingBytes + bytes > MAX_WAITING_BYTES)
-      throw new SluiceError("TOKENIZER_FILE", "Sluice still searches the folders of tokenizers, and many prompts wait");
+      throw new SluiceError(
+        "TOKENIZER_FILE",
+        "Sluice still searches the folders of tokenizers, and too many prompts wait",
+      );
     this.#searchingBytes += bytes;
     try {
       return await this.#paths.of(model, signal);

@@ -87,7 +87,7 @@ function addWithMedia(
       continue;
     }
     const { done, value } = places.next();
-    if (done === true) throw new RequestUnusable("the text has the token of an image that is not there");
+    if (done === true) throw new RequestUnusable("the text has an image token, but no image for it");
     buffer.add(value.token, value.count);
   }
 }

@@ -99,7 +99,7 @@ describe("worker threads that tokenize", () => {
     const pool = poolOf();
     const broken = writeModel(join(folder, "broken"), { tokenizer: "{" });
     await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toMatchObject({ code: "TOKENIZER_FILE" });
-    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/out of use for a minute: .*is not JSON/);
+    await expect(pool.tokens("m", jobOf(broken, "x"), never)).rejects.toThrow(/not used for one minute: .*is not JSON/);
     const path = writeModel(join(folder, "fine"));
     await expect(pool.tokens("m", jobOf(path, { secret: 1 }), never)).rejects.toThrow(
       /^no tokens for a request to m: the prompt is/,
@@ -146,7 +146,7 @@ describe("worker threads that tokenize", () => {
     await cost();
     await cost();
     await expect(pool.tokens("bad", jobOf("dies", "x"), never)).rejects.toThrow(
-      /out of use for a minute: it made a worker end/,
+      /not used for one minute: it made a worker end/,
     );
     expect(pool.state()).toMatchObject({ replaced: 2, resting: [{ path: "dies" }] });
     await clock.advanceAsync(60_000);

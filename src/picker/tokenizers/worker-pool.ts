@@ -85,7 +85,7 @@ export class WorkerPool {
     const state = this.#paths.get(path);
     if (state !== undefined && state.restsUntil > this.#clock.now())
       return Promise.reject(
-        new SluiceError("TOKENIZER_FILE", `the tokenizer of ${model} is out of use for a minute: ${state.why}`),
+        new SluiceError("TOKENIZER_FILE", `the tokenizer of ${model} is not used for one minute: ${state.why}`),
       );
     return new Promise((resolve, reject) => {
       const bytes = job.body.length;

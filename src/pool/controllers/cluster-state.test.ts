@@ -116,7 +116,7 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
     await following.endpointsAre("young-rank-0=10.0.0.9:8000");
     const told = following.warnings.filter((text) => text.includes("10.0.0.9:8000"));
     expect(told).toEqual([
-      `the pods ${namespace}/young and ${namespace}/old have the same address 10.0.0.9:8000: ${namespace}/young, which started later, counts`,
+      `the pods ${namespace}/young and ${namespace}/old have the same address 10.0.0.9:8000; Sluice uses ${namespace}/young, which started later`,
     ]);
     // The same from a list.
     await (await follower().start()).endpointsAre("young-rank-0=10.0.0.9:8000");
@@ -298,8 +298,8 @@ describe("why a picker is not ready (api-resources 3.6)", () => {
     const { namespace, objects, follower } = place();
     const following = await follower({ source: { kind: "pool", name: "pool", group: GROUP.stable } }).start();
     const group = `of group ${GROUP.stable}`;
-    const missing = `not ready: no InferencePool ${namespace}/pool ${group} is visible, or it is being deleted`;
-    const served = `serves the InferencePool ${namespace}/pool ${group}`;
+    const missing = `not ready: the InferencePool ${namespace}/pool ${group} is not visible, or is being deleted`;
+    const served = `this process serves the InferencePool ${namespace}/pool ${group}`;
     const told = () => [...following.warnings, ...following.infos].filter((text) => text.includes("InferencePool "));
     expect(told()).toEqual([missing]);
     await objects.pool({ app: "a" });

@@ -67,7 +67,7 @@ export class ClusterState {
       clock,
       onShared: (address, owner, other) => {
         const [one, two] = [owner, other].map((pod) => `${pod.namespace}/${pod.name}`);
-        const text = `the pods ${one} and ${two} have the same address ${address}: ${one}, which started later, counts`;
+        const text = `the pods ${one} and ${two} have the same address ${address}; Sluice uses ${one}, which started later`;
         shared.log("warn", address, {}, text);
       },
     });
@@ -151,8 +151,8 @@ export class ClusterState {
     const { pool } = store;
     const text =
       pool === undefined
-        ? `not ready: no InferencePool ${wanted} is visible, or it is being deleted`
-        : `serves the InferencePool ${namespace}/${source.name} of group ${pool.group}`;
+        ? `not ready: the InferencePool ${wanted} is not visible, or is being deleted`
+        : `this process serves the InferencePool ${namespace}/${source.name} of group ${pool.group}`;
     if (text === this.#told) return;
     this.#told = text;
     log[pool === undefined ? "warn" : "info"]({}, text);

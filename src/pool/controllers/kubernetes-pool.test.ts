@@ -70,7 +70,7 @@ describe("where a picker finds the API server", () => {
   it("is nowhere outside of a cluster without a file", async () => {
     await expect(found({})).rejects.toMatchObject({
       code: "KUBERNETES_ACCESS",
-      message: expect.stringContaining("name a file with --kubeconfig or KUBECONFIG"),
+      message: expect.stringContaining("name a kubeconfig file with --kubeconfig or KUBECONFIG"),
     });
   });
 });

@@ -68,9 +68,9 @@ export class KubernetesPool implements PoolSource {
     if (access === undefined)
       throw new SluiceError(
         "KUBERNETES_ACCESS",
-        "no Kubernetes here: run it in a pod, or name a file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
+        "Sluice finds no Kubernetes: run sluice in a pod, or name a kubeconfig file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
       );
-    log.info({ server: access.server, namespace: settings.namespace }, "endpoints come from Kubernetes");
+    log.info({ server: access.server, namespace: settings.namespace }, "Sluice takes its endpoints from Kubernetes");
     const api = new HttpApiClient({ ...access, clock, log });
     return new KubernetesPool(api, parts, clusterMark(access.credentials.ca));
   }
@@ -165,7 +165,7 @@ export class KubernetesPool implements PoolSource {
       name: leaseName(settings, env),
       identity: `${env["POD_NAME"] || hostname()}_${uuidFrom(random)}`,
       onChange: (leading) => {
-        if (!leading) log.info({}, "this replica does not lead any more");
+        if (!leading) log.info({}, "this replica is no longer the leader");
         if (leading) this.#writer?.start();
         else this.#writer?.close();
       },

@@ -28,9 +28,9 @@ export function deploymentName(env: Readonly<Record<string, string | undefined>>
   const problem =
     pod === ""
       ? "is not set; set it from metadata.name of the pod"
-      : `is ${JSON.stringify(pod.slice(0, 100))} and not of the form NAME-HASH-HASH`;
+      : `is ${JSON.stringify(pod.slice(0, 100))} but must have the form NAME-HASH-HASH`;
   throw new SluiceError(
     "POD_NAME",
-    `--endpoint-selector takes the name of the Deployment out of the environment variable POD_NAME, which ${problem}`,
+    `--endpoint-selector takes the name of the Deployment from the environment variable POD_NAME, which ${problem}`,
   );
 }

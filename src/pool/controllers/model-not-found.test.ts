@@ -31,7 +31,7 @@ describe("a target model that its model server does not know", () => {
     const { answer, reports } = hooked(madeModel("chat", "chat", { targets: targets("chat-v1:1", "chat-v2:1") }));
     answer("chat", "chat-v2");
     expect(reports).toEqual([
-      'chat: model server ns/pod-rank-0 ([fd00::1]:8000) answered 404 to a request for target model "chat-v2": it may not have loaded it',
+      'chat: model server ns/pod-rank-0 ([fd00::1]:8000) answered 404 to a request for target model "chat-v2": the server may not have loaded the model',
     ]);
   });
 

@@ -51,7 +51,10 @@ export function modelNotFound({ resources, report, clock }: ModelNotFoundOptions
       if (!isDue(JSON.stringify([uid, namespace, name, request.targetModel]))) return;
       const server = endpoint === undefined ? "a model server" : `model server ${endpoint.id} (${endpoint.hostPort})`;
       const target = JSON.stringify(request.targetModel);
-      report(model.meta, `${server} answered 404 to a request for target model ${target}: it may not have loaded it`);
+      report(
+        model.meta,
+        `${server} answered 404 to a request for target model ${target}: the server may not have loaded the model`,
+      );
     },
   };
 }

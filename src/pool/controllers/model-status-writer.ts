@@ -123,14 +123,14 @@ export class ModelStatusWriter {
       if (error instanceof ApiError && status === 403) {
         this.#forbidden = true;
         this.close();
-        log.warn({}, `the status of InferenceModels is not written any more: ${messageOf(error)}`);
+        log.warn({}, `Sluice no longer writes the status of InferenceModels: ${messageOf(error)}`);
         return "done";
       }
       // Deleted meanwhile: the watch reports it.
       if (error instanceof ApiError && status === 404) return "done";
       this.#soon(status === 409 ? SETTLE : Math.max(TRY_AGAIN, retryAfter));
       if (status !== 409) {
-        const text = `the status of an InferenceModel was not written, it is tried again: ${messageOf(error)}`;
+        const text = `Sluice could not write the status of an InferenceModel and tries again: ${messageOf(error)}`;
         this.#log.log("warn", `${status}`, { model: `${namespace}/${name}` }, text);
       }
       return status === 0 || status === 429 || status === 503 ? "server down" : "failed";

@@ -50,7 +50,7 @@ describe("reading the objects of a kind", () => {
     expect(readable).toMatchObject({ kind: "InferencePool", targetPorts: [8000] });
     const broken = { ...spec, appProtocol: "kubernetes.io/ws" };
     expect(read(object("p", 2, broken))).toBe(readable);
-    expect(warnings.at(-1)).toBe("this InferencePool stays in force as it was last readable");
+    expect(warnings.at(-1)).toBe("Sluice uses the last readable version of this InferencePool");
     const { metadata } = object("p", 3);
     expect(
       read({ metadata: { ...metadata, deletionTimestamp: "2026-01-01T00:00:00Z" }, spec: broken }),

@@ -185,7 +185,7 @@ describe("kinds that are not there (R-31)", () => {
     ]);
     await following.until("other looks", () => absent().every(({ state }) => state.failures > 2), 30_000);
     const told = (texts: readonly string[]) =>
-      texts.filter((text) => text.includes("are not read")).map((text) => text.split(" ", 1)[0]);
+      texts.filter((text) => text.includes("cannot be read; Sluice tries again")).map((text) => text.split(" ", 1)[0]);
     expect([told(following.warnings), told(following.infos).sort()]).toEqual([[], missing]);
 
     await own.install((file) => file.startsWith("inferenceobjectives"));
@@ -214,8 +214,8 @@ describe("kinds that are not there (R-31)", () => {
     const deprecated = () => following.infos.filter((text) => text.includes("deprecated"));
     await following.until("both notices", () => deprecated().length === 2);
     expect(deprecated()).toEqual([
-      `inferenceobjectives.${GROUP.experimental} are deprecated: the group is ${GROUP.llmd} now`,
-      `inferencemodelrewrites.${GROUP.experimental} are deprecated: the group is ${GROUP.llmd} now`,
+      `inferenceobjectives.${GROUP.experimental} are deprecated; use the group ${GROUP.llmd}`,
+      `inferencemodelrewrites.${GROUP.experimental} are deprecated; use the group ${GROUP.llmd}`,
     ]);
     expect(following.warnings.some((text) => text.includes("have no effect"))).toBe(false);
 
@@ -257,7 +257,7 @@ describe("a kind in two groups (R-31)", () => {
     following.clock.advance(20_000);
     expect([following.store.objective("gold"), following.store.objective("older")]).toEqual([7, undefined]);
     const word = (names: string) =>
-      `the server has inferenceobjectives.${GROUP.llmd}, so these inferenceobjectives.${GROUP.experimental} have no effect: ${names}; create them again in the group ${GROUP.llmd}`;
+      `the API server has inferenceobjectives.${GROUP.llmd}, so these inferenceobjectives.${GROUP.experimental} have no effect: ${names}; create them again in the group ${GROUP.llmd}`;
     expect(told()).toEqual([word("gold, old"), word("gold, old, older")]);
     expect(following.infos.filter((text) => text.includes("deprecated"))).toEqual([]);
   });
@@ -320,7 +320,7 @@ describe("a kind that may be read no longer", () => {
     expect(objectives().state.kept).toBe(true);
     following.clock.advance(20_000);
     expect(held()).toEqual([priority, undefined]);
-    const kept = "their last known state stays in force";
+    const kept = "Sluice uses their last known state";
     expect(following.warnings.filter((text) => text.includes(kept)).map((text) => text.split(" ", 1)[0])).toContain(
       `inferenceobjectives.${GROUP.llmd}`,
     );
@@ -347,7 +347,7 @@ describe("more objects than are kept", () => {
       following.state.kinds().find(({ name }) => name === `inferenceobjectives.${GROUP.llmd}`)!.state.objects;
     for (let at = 0; at < 20; at++) await objects.objective(`more-${at}`, at);
     await following.until("all of them", () => known() === 21, 0);
-    expect(following.errors).toEqual(["API objects stay as they were: more than 2 API objects"]);
+    expect(following.errors).toEqual(["Sluice keeps the previous API objects: more than 2 API objects"]);
     expect(following.store.objective("gold")).toBe(7);
   });
 });
@@ -365,14 +365,14 @@ describe("more objects than there is room for", () => {
     const held = () => ["a", "b", "c"].filter((name) => following.store.objective(name) !== undefined);
     expect(held()).toEqual(["a", "b"]);
     expect(following.errors).toEqual([
-      `1 of 3 inferenceobjectives.${GROUP.llmd}, the youngest, have no effect: there is no room for more objects`,
+      `no room for more objects: the 1 youngest of 3 inferenceobjectives.${GROUP.llmd} have no effect`,
     ]);
     await objects.delete("inferenceobjectives", "a", GROUP.llmd);
     await following.until("the youngest", () => held().join() === "b,c", 1000);
     await objects.rewrite("r", "x", "y");
     await following.until("the refusal", () => following.errors.length === 2, 0);
     expect(following.errors[1]).toBe(
-      "API objects stay as they were: more than 2 API objects; at most that many are kept",
+      "Sluice keeps the previous API objects: there are more than 2 API objects, the limit",
     );
     await objects.delete("inferenceobjectives", "b", GROUP.llmd);
     await following.until("the rewrite", () => following.store.rewrite("x"), 1000);

@@ -152,7 +152,7 @@ export class WatchedObjects {
     if (best !== this.#types[0])
       this.#options.log.info(
         { kind: this.#options.kind },
-        `${typeName(best.type)} are deprecated: the group is ${this.#types[0]!.type.group} now`,
+        `${typeName(best.type)} are deprecated; use the group ${this.#types[0]!.type.group}`,
       );
     this.#refill();
     return true;
@@ -166,7 +166,7 @@ export class WatchedObjects {
     const names = [...objects.values()].map(({ meta }) => meta.name).sort();
     const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
     const text =
-      `the server has ${typeName(best.type)}, so these ${typeName(type)} have no effect: ` +
+      `the API server has ${typeName(best.type)}, so these ${typeName(type)} have no effect: ` +
       `${names.slice(0, MAX_NAMES).join(", ")}${more}; create them again in the group ${best.type.group}`;
     if (this.#log.log("warn", "ignored", { kind: this.#options.kind }, text))
       this.#toldIgnored = new Set(objects.keys());
@@ -180,7 +180,7 @@ export class WatchedObjects {
       const refused = store.replaceKind(kind, type.group, objects.values());
       if (refused === 0) return;
       this.#behind = true;
-      const text = `${refused} of ${objects.size} ${typeName(type)}, the youngest, have no effect: there is no room for more objects`;
+      const text = `no room for more objects: the ${refused} youngest of ${objects.size} ${typeName(type)} have no effect`;
       this.#log.log("error", "no room", { kind }, text);
     });
   }
@@ -191,7 +191,7 @@ export class WatchedObjects {
       change();
     } catch (error) {
       this.#behind = true;
-      const text = `API objects stay as they were: ${messageOf(error)}`;
+      const text = `Sluice keeps the previous API objects: ${messageOf(error)}`;
       this.#log.log("error", text, { kind: this.#options.kind }, text);
     }
   }
@@ -211,7 +211,7 @@ function keyOf({ namespace, name }: ObjectKey): string {
 const MAX_TOLD = 1000;
 /** Characters of the problems by which those of one object are told apart. */
 const LONGEST_KEY = 500;
-const KEPT = "this InferencePool stays in force as it was last readable";
+const KEPT = "Sluice uses the last readable version of this InferencePool";
 
 /**
  * Reads the objects of one type as the API server lists and watches them: items of a list do not state their kind. A problem of

@@ -80,8 +80,8 @@ describe("a name of addresses", () => {
   it.each([
     [{ rcode: "NXDOMAIN" }, "the name does not exist (NXDOMAIN)"],
     [{ rcode: "SERVFAIL" }, "the DNS server failed (SERVFAIL)"],
-    [{ rcode: "REFUSED" }, "the DNS server refused (REFUSED)"],
-    [{ records: [] }, "the name has no such record"],
+    [{ rcode: "REFUSED" }, "the DNS server refused the query (REFUSED)"],
+    [{ records: [] }, "the name has no record of this type"],
   ] as const)("keeps its last answer over %j, with one line for each change", async (answer, problem) => {
     dns.set("A", "gpu.test", { records: ["10.0.0.1"] });
     await start([{ host: "gpu.test", port: 1 }]);
@@ -136,7 +136,7 @@ describe("a name of addresses", () => {
       { host: "gpu.test", port: 1 },
       { host: "bad.test", port: 1 },
     ]);
-    expect([found(), told()]).toEqual([["10.0.0.1:1"], ["its addresses cannot be those of a server"]]);
+    expect([found(), told()]).toEqual([["10.0.0.1:1"], ["the name has no address that a server can have"]]);
   });
 });
 
@@ -192,7 +192,7 @@ describe("a name of SRV records", () => {
     dns.set("A", "a.test", { records: ["10.0.0.1"] });
     await start([{ srv: "s.test" }]);
     expect(found()).toHaveLength(MAX_TARGETS);
-    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: the last ones are left out`]);
+    expect(told()).toEqual([`more than ${MAX_TARGETS} SRV records: Sluice ignores the last ones`]);
   });
 });
 

@@ -95,7 +95,7 @@ export class DnsDiscovery implements RunningDiscovery {
       await this.#look();
       if (!this.#closed) this.#fill();
     } catch (error) {
-      this.#options.log.error({ problem: messageOf(error) }, "the endpoints stay: a DNS request failed");
+      this.#options.log.error({ problem: messageOf(error) }, "a DNS request failed; the endpoints do not change");
     }
     this.#again();
   }
@@ -118,7 +118,11 @@ export class DnsDiscovery implements RunningDiscovery {
     const { log } = this.#options;
     const endpoints = servers?.length ?? 0;
     if (problem === "") log.info({ name, endpoints }, "DNS answers for the name again");
-    else log.warn({ name, endpoints, problem }, "DNS has no full answer for the name; its last endpoints stay");
+    else
+      log.warn(
+        { name, endpoints, problem },
+        "DNS has no complete answer for the name; Sluice keeps its last endpoints",
+      );
   }
 
   #fill(): void {

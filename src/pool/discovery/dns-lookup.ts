@@ -43,14 +43,14 @@ type Answer<T> = { readonly records: readonly T[] } | { readonly problem: string
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   ENOTFOUND: "the name does not exist (NXDOMAIN)",
-  ENODATA: "the name has no such record",
+  ENODATA: "the name has no record of this type",
   ESERVFAIL: "the DNS server failed (SERVFAIL)",
-  EREFUSED: "the DNS server refused (REFUSED)",
+  EREFUSED: "the DNS server refused the query (REFUSED)",
   ETIMEOUT: "no DNS server answered in time",
-  ECONNREFUSED: "no DNS server accepted the question",
+  ECONNREFUSED: "no DNS server accepted the query",
   EBADRESP: "the answer of the DNS server cannot be read",
-  EFORMERR: "the DNS server cannot read the question",
-  ENOTIMP: "the DNS server does not answer such questions",
+  EFORMERR: "the DNS server cannot read the query (FORMERR)",
+  ENOTIMP: "the DNS server does not support the query (NOTIMP)",
 };
 
 /** Codes of answers that say: there is no such record. All others are failures. */
@@ -99,7 +99,7 @@ class HostLookup {
       if ("problem" in v6 && this.#v6.length > 0) problem = v6.problem;
     }
     const addresses = [...this.#v4, ...this.#v6];
-    if (problem === "" && addresses.length === 0) problem = "its addresses cannot be those of a server";
+    if (problem === "" && addresses.length === 0) problem = "the name has no address that a server can have";
     return { addresses, problem };
   }
 }
@@ -150,7 +150,7 @@ export class SrvLookup implements NameLookup {
       if (targets.length === 0) problems.push("the SRV records name no host");
       else this.#targets = targets.slice(0, MAX_TARGETS);
       if (targets.length > MAX_TARGETS)
-        problems.push(`more than ${MAX_TARGETS} SRV records: the last ones are left out`);
+        problems.push(`more than ${MAX_TARGETS} SRV records: Sluice ignores the last ones`);
     }
     const hosts = new Map<string, HostLookup>();
     for (const { host } of this.#targets)

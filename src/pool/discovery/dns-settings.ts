@@ -42,7 +42,7 @@ export const dnsSettings = z.strictObject({
   names: z.array(nameSettings).min(1).max(MAX_NAMES),
   interval: duration({ min: LEAST_INTERVAL })
     .prefault("30s")
-    .describe("The time between two requests for a name. The TTL of the records does not count."),
+    .describe("The time between two DNS queries for a name. The TTL of the records has no effect."),
   servers: z
     .array(
       z

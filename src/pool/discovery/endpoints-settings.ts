@@ -61,9 +61,9 @@ export type EndpointsSettings =
 /** The section `endpoints` of a configuration. */
 export const endpointsSettings = z
   .strictObject({
-    file: z.string().min(1).optional().describe("An endpoints file, followed for changes."),
+    file: z.string().min(1).optional().describe("An endpoints file, watched for changes."),
     list: listSettings.optional().describe("The endpoints themselves, as in an endpoints file."),
-    dns: dnsSettings.optional().describe("Names of which DNS knows the servers."),
+    dns: dnsSettings.optional().describe("DNS names that lead to the servers."),
     slurm: slurmSettings.optional().describe("Hosts of Slurm, or of any host list."),
   })
   .superRefine(exactlyOne(["file", "list", "dns", "slurm"]))

@@ -91,7 +91,7 @@ class Reader {
       this.#range(range, at, numbers);
       const next = this.#text[this.#at];
       if (next === undefined) throw new Fault(open, "`[` has no `]` behind it");
-      if (next === "[" || /\s/.test(next)) throw new Fault(this.#at, "between `[` and `]` there are numbers only");
+      if (next === "[" || /\s/.test(next)) throw new Fault(this.#at, "write only numbers between `[` and `]`");
       this.#at++;
       if (next === "]") return numbers;
     }
@@ -108,7 +108,7 @@ class Reader {
     this.#bound(at, into.length + high - low + 1);
     const isPadded = first.length > 1 && first.startsWith("0");
     if (last.startsWith("0") && last.length > 1 && last.length !== first.length)
-      throw new Fault(at, `the ends of the range ${text} have a different number of digits`);
+      throw new Fault(at, `the first and last number of the range ${text} need the same number of digits`);
     for (let n = low; n <= high; n++) into.push(isPadded ? String(n).padStart(first.length, "0") : String(n));
   }
 

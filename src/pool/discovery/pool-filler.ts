@@ -46,8 +46,11 @@ export class PoolFiller {
     const isNews = added + removed + refused > 0 || !this.#told;
     this.#told = true;
     const { size: endpoints, maxEndpoints } = this.#pool;
-    if (isNews) this.#log.info({ source: this.#source, endpoints, added, removed }, "the endpoints were discovered");
+    if (isNews) this.#log.info({ source: this.#source, endpoints, added, removed }, "discovery updated the endpoints");
     if (refused > 0)
-      this.#log.warn({ source: this.#source, refused, maxEndpoints }, "too many endpoints: the last ones are left out");
+      this.#log.warn(
+        { source: this.#source, refused, maxEndpoints },
+        "too many endpoints: Sluice ignores the last ones",
+      );
   }
 }

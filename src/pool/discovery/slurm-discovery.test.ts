@@ -101,7 +101,7 @@ describe("the section slurm", () => {
     [{ hosts: "a", env: "A", port: 1 }, ["env"], "give exactly one of `hosts`, `env` and `file`, not 2"],
     [{ hosts: "a" }, [], "give exactly one of `port` and `ports`"],
     [{ hosts: "a[", port: 1 }, ["hosts"], '"" is not a number or a range such as 01-16 (character 3)'],
-    [{ hosts: "a", ports: [1], stride: 2 }, ["stride"], "belongs to `port`; `ports` names every port"],
+    [{ hosts: "a", ports: [1], stride: 2 }, ["stride"], "goes only with `port`; `ports` names every port"],
     [{ hosts: "a", port: 1, stride: 2 }, ["stride"], "needs `servers`, the number of ports"],
     [{ hosts: "a", port: 65535, servers: 2 }, ["servers"], "the last port would be 65536, above 65535"],
     [{ hosts: "a", ports: [1, 1] }, ["ports"], "names a port twice"],

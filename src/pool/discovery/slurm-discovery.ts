@@ -65,7 +65,10 @@ export class SlurmDiscovery implements RunningDiscovery {
       if (!this.#closed) this.#fill(hosts);
     } catch (error) {
       if (!this.#closed)
-        this.#options.log.error({ file, problem: messageOf(error) }, "the endpoints stay: the host list is wrong");
+        this.#options.log.error(
+          { file, problem: messageOf(error) },
+          "the host list is invalid; the endpoints do not change",
+        );
     }
   }
 

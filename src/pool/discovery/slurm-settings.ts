@@ -26,7 +26,7 @@ export const slurmSettings = z
       .string()
       .min(1)
       .optional()
-      .describe("A file with the host list, followed for changes. Text behind # is a comment."),
+      .describe("A file with the host list, watched for changes. Text after # is a comment."),
     port: portField.optional().describe("The port of the first model server of each host."),
     servers: z
       .int()
@@ -34,7 +34,7 @@ export const slurmSettings = z
       .max(MAX_SERVERS)
       .optional()
       .describe("The number of model servers of each host; default 1."),
-    stride: z.int().min(1).max(65535).optional().describe("The distance of their ports; default 1."),
+    stride: z.int().min(1).max(65535).optional().describe("The step from port to port; default 1."),
     ports: z.array(portField).min(1).max(MAX_SERVERS).optional().describe("All ports of each host, in place of port."),
     labels: labelsField,
     models: modelsField,
@@ -44,7 +44,7 @@ export const slurmSettings = z
   .superRefine(({ port, ports, servers, stride }, context) => {
     for (const [key, value] of Object.entries({ servers, stride }))
       if (ports !== undefined && value !== undefined)
-        context.addIssue({ code: "custom", path: [key], message: "belongs to `port`; `ports` names every port" });
+        context.addIssue({ code: "custom", path: [key], message: "goes only with `port`; `ports` names every port" });
     if (stride !== undefined && servers === undefined)
       context.addIssue({ code: "custom", path: ["stride"], message: "needs `servers`, the number of ports" });
     const last = (port ?? 1) + ((servers ?? 1) - 1) * (stride ?? 1);

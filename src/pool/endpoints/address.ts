@@ -111,8 +111,7 @@ function servable(address: string): { readonly address: string } | { readonly pr
  */
 function dialable(name: string): { readonly address: string } | { readonly problem: string } {
   const url = URL.parse(`http://${name}`);
-  if (url === null)
-    return { problem: `must be an IP address or a host name; no host has the address ${JSON.stringify(name)}` };
+  if (url === null) return { problem: `must be an IP address or a host name, not ${JSON.stringify(name)}` };
   const kind = unservable(url.hostname);
   // Short numbers are in 0.0.0.0/8. They are allowed as names, and to dial them does no harm.
   if (kind === undefined || kind === "unspecified") return { address: name.toLowerCase() };

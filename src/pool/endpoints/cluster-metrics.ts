@@ -10,7 +10,7 @@ import { checkPair, insecure, interval, notesOf, path, port, scheme, TLS_FILES }
  */
 export const multiclusterMetricsDataSource = defineDataSource({
   type: "multicluster-metrics-data-source",
-  describe: "Fetches the metrics pages of other clusters' pickers. Sluice reads the files that it names at the start.",
+  describe: "Fetches the metrics pages of other clusters' pickers. Sluice reads its PEM files once, at the start.",
   payload: "cluster-metrics",
   parameters: z
     .strictObject({

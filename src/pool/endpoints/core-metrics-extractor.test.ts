@@ -121,7 +121,9 @@ describe("core-metrics-extractor", () => {
 
   it("tells of engines of which less is read than it seems", () => {
     expect(notes(own)).toEqual([]);
-    expect(notes({ name: "e" })).toEqual(["engine e names no metric: nothing is known of the load of its endpoints"]);
+    expect(notes({ name: "e" })).toEqual([
+      "engine e names no metric, so Sluice does not know the load of its endpoints",
+    ]);
     expect(notes({ ...own, cacheNumBlocksLabelName: "n" })).toEqual([
       "engine own: cacheBlockSizeLabelName and cacheNumBlocksLabelName have no effect without cacheInfoSpec",
     ]);

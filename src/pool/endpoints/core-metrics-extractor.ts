@@ -35,16 +35,16 @@ const engineConfig = z.strictObject({
     .trim()
     .min(1, "engine name is empty")
     .refine((name) => name !== RESERVED, `engine name ${RESERVED} is reserved; choose another one`)
-    .describe("Value of the label that endpoints of this engine carry. A built-in name replaces the built-in engine."),
+    .describe("Value of the engine label on endpoints of this engine. A built-in name replaces the built-in engine."),
   queuedRequestsSpec: specification("Requests waiting."),
   runningRequestsSpec: specification("Requests executing."),
   kvUsageSpec: specification("KV-cache utilisation, 0 to 1."),
   loraSpec: specification("LoRA adapters, in the labels of vllm:lora_requests_info."),
-  cacheInfoSpec: specification("A metric whose labels hold tokens per KV block and the number of blocks."),
+  cacheInfoSpec: specification("A metric with the tokens per KV block and the number of blocks as labels."),
   cacheBlockSizeLabelName: labelName("Label of cacheInfoSpec with the tokens per block; empty = `block_size`."),
   cacheNumBlocksLabelName: labelName("Label of cacheInfoSpec with the number of blocks; empty = `num_gpu_blocks`."),
-  cacheBlockSizeSpec: specification("Tokens per KV block as a value; wins over the label."),
-  cacheNumBlocksSpec: specification("Number of KV blocks as a value; wins over the label."),
+  cacheBlockSizeSpec: specification("Metric with tokens per KV block as its value; wins over the label."),
+  cacheNumBlocksSpec: specification("Metric with the number of KV blocks as its value; wins over the label."),
   customMetrics: z
     .array(customMetric, "customMetrics must be a list")
     .max(MAX_CUSTOM_METRICS, `at most ${MAX_CUSTOM_METRICS} custom metrics`)
@@ -170,6 +170,6 @@ function notesOf(engine: EngineConfig): readonly string[] {
     );
   const specifications = Object.entries(engine).filter(([key]) => key.endsWith("Spec"));
   if (specifications.every(([, text]) => text === "") && (engine.customMetrics ?? []).length === 0)
-    notes.push(`engine ${name} names no metric: nothing is known of the load of its endpoints`);
+    notes.push(`engine ${name} names no metric, so Sluice does not know the load of its endpoints`);
   return notes;
 }

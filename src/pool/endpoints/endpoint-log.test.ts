@@ -106,7 +106,7 @@ describe("EndpointLog", () => {
     expect(lines).toHaveLength(101);
     expect(lines.at(-1)).toEqual({
       level: "warn",
-      text: "further endpoints changed their states",
+      text: "more endpoints changed their states",
       fields: { endpoints: 100, down: 100 },
     });
     said();

@@ -147,7 +147,7 @@ export class EndpointLog {
     for (const [endpoint, told] of untold.splice(0, LINES_ALL)) this.#tell(endpoint, told.untold);
     if (untold.length > 0) {
       const down = untold.filter(([endpoint]) => endpoint.state === "down").length;
-      this.#log.warn({ endpoints: untold.length, down }, "further endpoints changed their states");
+      this.#log.warn({ endpoints: untold.length, down }, "more endpoints changed their states");
     }
     this.#tellOutage();
   }

@@ -102,7 +102,7 @@ endpoints:
         endpoints: [],
         problems: [],
         warnings: [
-          `endpoints.yaml:1:${column}: no endpoints are listed; until there is one, requests get 503, or wait where flow control is on`,
+          `endpoints.yaml:1:${column}: the file lists no endpoints; until it lists one, requests get 503, or wait if flow control is on`,
         ],
       });
     // Entries that are all wrong are told of one by one.
@@ -128,7 +128,7 @@ endpoints:
     ]);
   });
 
-  it("warns of an id that is listed again, with both lines; the last one counts", () => {
+  it("warns of an id that is listed again, with both lines; Sluice uses the last entry", () => {
     const { endpoints, problems, warnings } = parse(`endpoints:
   - {name: b, address: 10.0.0.9, port: 80}
   - {name: a, address: 10.0.0.1, port: 80}
@@ -140,8 +140,8 @@ endpoints:
     expect(problems).toEqual([]);
     // The entry at line 3 is overridden: its address is nobody's.
     expect(warnings).toEqual([
-      "endpoints.yaml:3:5: endpoint default/a is listed again at line 4; the last one counts",
-      "endpoints.yaml:4:5: endpoint default/a is listed again at line 6; the last one counts",
+      "endpoints.yaml:3:5: endpoint default/a is listed again at line 4; Sluice uses the last entry",
+      "endpoints.yaml:4:5: endpoint default/a is listed again at line 6; Sluice uses the last entry",
     ]);
   });
 
@@ -158,8 +158,8 @@ endpoints:
       "lenient",
     );
     expect(warnings).toEqual([
-      "endpoints.yaml:3:3: endpoints default/a and default/b (line 4) have the same address 127.0.0.1:8000: each gets its own share of traffic",
-      "endpoints.yaml:6:3: endpoints default/d and prod/d (line 7) have the same address [fd00::1]:80: each gets its own share of traffic",
+      "endpoints.yaml:3:3: endpoints default/a and default/b (line 4) have the same address 127.0.0.1:8000: this server gets the traffic of both",
+      "endpoints.yaml:6:3: endpoints default/d and prod/d (line 7) have the same address [fd00::1]:80: this server gets the traffic of both",
     ]);
   });
 
@@ -268,7 +268,9 @@ endpoints:
       );
     expect(problem({ address: `${long}c` }, "multicluster")).toContain("host name in lower case");
     expect(problem({ address: "east.example:8000" }, "multicluster")).toContain("the port has its own key");
-    expect(problem({ address: "10.0.0.256" }, "multicluster")).toContain('no host has the address "10.0.0.256"');
+    expect(problem({ address: "10.0.0.256" }, "multicluster")).toContain(
+      'must be an IP address or a host name, not "10.0.0.256"',
+    );
     expect(problem({ address: "fe80::1" }, "multicluster")).toMatch(/is link-local$/);
   });
 

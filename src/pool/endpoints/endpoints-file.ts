@@ -51,7 +51,7 @@ export function endpointsOf(document: Document, flavour: EndpointsFlavour): Endp
   const warnings = [...unknownKeys(document), ...repetitions(document, endpoints, indices)];
   if (endpoints.length + problems.length === 0)
     warnings.push(
-      `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one, requests get 503, or wait where flow control is on`,
+      `${formatPosition(document.positionOf(["endpoints"]))}: the file lists no endpoints; until it lists one, requests get 503, or wait if flow control is on`,
     );
   return { endpoints, problems, warnings };
 }
@@ -97,7 +97,7 @@ function repetitions(document: Document, endpoints: readonly EndpointSpec[], ind
     const before = last.get(id);
     last.set(id, at);
     if (before === undefined) continue;
-    const again = `endpoint ${id} is listed again at line ${place(at).line}; the last one counts`;
+    const again = `endpoint ${id} is listed again at line ${place(at).line}; Sluice uses the last entry`;
     warnings.push(`${formatPosition(place(before))}: ${again}`);
   }
   const servers = new Map<string, number>();
@@ -111,7 +111,7 @@ function repetitions(document: Document, endpoints: readonly EndpointSpec[], ind
     if (before === undefined) continue;
     const both = `endpoints ${endpointId(endpoints[before]!)} and ${id} (line ${place(at).line})`;
     warnings.push(
-      `${formatPosition(place(before))}: ${both} have the same address ${server}: each gets its own share of traffic`,
+      `${formatPosition(place(before))}: ${both} have the same address ${server}: this server gets the traffic of both`,
     );
   }
   return warnings;

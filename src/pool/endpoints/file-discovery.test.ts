@@ -106,12 +106,12 @@ describe("FileDiscovery on repeated entries", () => {
     expect(names()).toBe("a b");
     expect(registry.get("default/a")?.port).toBe(81);
     expect(warnings).toEqual([
-      `endpoints file: ${path}:2:3: endpoint default/a is listed again at line 4; the last one counts`,
+      `endpoints file: ${path}:2:3: endpoint default/a is listed again at line 4; Sluice uses the last entry`,
     ]);
     await writeFile(path, `${file("a")}- {name: c, address: 10.0.0.97, port: 80}\n`);
     await poll("reload", () => names() === "a c");
     expect(warnings.slice(1)).toEqual([
-      `endpoints file: ${path}:2:3: endpoints default/a and default/c (line 3) have the same address 10.0.0.97:80: each gets its own share of traffic`,
+      `endpoints file: ${path}:2:3: endpoints default/a and default/c (line 3) have the same address 10.0.0.97:80: this server gets the traffic of both`,
     ]);
   });
 
@@ -172,7 +172,7 @@ describe("FileDiscovery while it watches (R-55)", () => {
     for (const [at, breakIt] of broken.entries()) {
       await breakIt();
       await poll("warning", () => warnings.length > at);
-      expect(warnings.at(-1)).toMatch(/the endpoints stay as they were: .*endpoints\.yaml/);
+      expect(warnings.at(-1)).toMatch(/Sluice keeps the previous endpoints: .*endpoints\.yaml/);
       expect(names()).toBe("a");
     }
     await writeFile(path, file("b"));

@@ -83,7 +83,7 @@ export class FileDiscovery {
       // An id whose entry became invalid is not in the list of valid ones, so its endpoint is removed.
       this.#tell(registry.apply(endpoints), warnings);
     } catch (error) {
-      log.warn(`endpoints file: the endpoints stay as they were: ${messageOf(error)}`);
+      log.warn(`endpoints file: Sluice keeps the previous endpoints: ${messageOf(error)}`);
     }
   }
 
@@ -126,7 +126,7 @@ export const fileDiscovery = defineDiscovery({
 export const multiclusterFileDiscovery = defineDiscovery({
   type: "multicluster-file-discovery",
   describe:
-    "As file-discovery, for endpoints that represent other clusters. An address can also be IPv6 or a host name. The labels metricsAddress and metricsPort name the place of its metrics page.",
+    "Like file-discovery, for endpoints that represent other clusters. An address can also be IPv6 or a host name. The labels metricsAddress and metricsPort give the host and port of a cluster's metrics page.",
   parameters: endpointsDiscoveryParameters,
   create: ({ path, watchFile }) => ({ path, watchFile, multicluster: true }),
 });

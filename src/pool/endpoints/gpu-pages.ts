@@ -11,7 +11,8 @@ const DCGM_PORT = 9400;
 /** scheduling 1.8 */
 export const dcgmDataSource = defineDataSource({
   type: "dcgm-data-source",
-  describe: "Fetches the pages of NVIDIA's DCGM exporters, one for each endpoint, beside its pod or on its node.",
+  describe:
+    "Fetches for each endpoint the metrics page of an NVIDIA DCGM exporter, which runs in its pod or on its node.",
   payload: "gpu-metrics",
   parameters: z.strictObject({
     scheme: scheme("http").describe("Scheme of the exporters' pages: http or https."),

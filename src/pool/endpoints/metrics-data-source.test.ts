@@ -61,7 +61,7 @@ describe("metrics-data-source", () => {
     expect(notes({ interval: "50ms", path: "/x" })).toEqual([]);
     expect(notes({ interval: "10ms" })).toEqual(["interval 10ms is raised to 50ms, the minimum"]);
     expect(notes({ insecureSkipVerify: false, caCertPath: "/ca", clientCertPath: "/c", clientKeyPath: "/k" })).toEqual([
-      "without effect over http: insecureSkipVerify, caCertPath, clientCertPath, clientKeyPath; write scheme: https if the pages are served over TLS",
+      "these have no effect over http: insecureSkipVerify, caCertPath, clientCertPath, clientKeyPath; write scheme: https if the pages are served over TLS",
     ]);
     expect(notes({ scheme: "https", caCertPath: "/ca" })).toEqual([
       "caCertPath has no effect while insecureSkipVerify is true, its default; write insecureSkipVerify: false",

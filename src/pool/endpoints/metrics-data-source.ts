@@ -5,7 +5,7 @@ import { checkPair, insecure, interval, notesOf, path, port, scheme, TLS_FILES }
 /** scheduling 1.2, 1.8 */
 export const metricsDataSource = defineDataSource({
   type: "metrics-data-source",
-  describe: "Fetches the metrics pages of the endpoints. Sluice reads the files that it names at the start.",
+  describe: "Fetches the metrics pages of the endpoints. Sluice reads its PEM files once, at the start.",
   parameters: z
     .strictObject({
       scheme: scheme("http").describe("Scheme of the metrics pages: http or https."),

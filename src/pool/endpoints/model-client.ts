@@ -91,7 +91,7 @@ class AnswerReader implements Dispatcher.DispatchHandler, ModelQuestion {
     if (this.#done === undefined) return;
     this.#size += chunk.length;
     if (this.#size > MAX_ANSWER_BYTES || this.#pieces.length === MAX_PIECES) {
-      const problem = `the answer has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`;
+      const problem = `the answer has more than ${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} chunks`;
       this.#finish({ kind: "unusable", problem });
     } else this.#pieces.push(chunk);
   }

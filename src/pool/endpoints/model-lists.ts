@@ -9,7 +9,7 @@ import type { SideReader } from "./side-pages.ts";
 /** scheduling 1.8 */
 export const modelsDataSource = defineDataSource({
   type: "models-data-source",
-  describe: "Fetches the lists of models of the endpoints. Sluice reads the files that it names at the start.",
+  describe: "Fetches the lists of models of the endpoints. Sluice reads its PEM files once, at the start.",
   payload: "models",
   parameters: z
     .strictObject({

@@ -7,7 +7,7 @@ import { defineDataSource } from "../../base/plugin/define.ts";
  */
 export const endpointNotificationSource = defineDataSource({
   type: "endpoint-notification-source",
-  describe: "Notifies plugins of new and removed endpoints: the producers and topology-extractor, listed or not.",
+  describe: "Notifies the producers and topology-extractor of new and removed endpoints, also without this plugin.",
   payload: "endpoints",
   create: () => ({ notifies: "endpoints" }),
 });
@@ -15,12 +15,12 @@ export const endpointNotificationSource = defineDataSource({
 /** scheduling 1.8. Of all kinds of objects, plugins here learn from pods alone. */
 export const k8sNotificationSource = defineDataSource({
   type: "k8s-notification-source",
-  describe: "Notifies topology-extractor of changed pods, listed or not.",
+  describe: "Notifies topology-extractor of changed pods, also without this plugin.",
   payload: "pods",
   parameters: z.strictObject({
     group: z
       .literal("", {
-        error: "names a group that Sluice does not watch: it watches only pods; leave group empty",
+        error: "names a group that Sluice does not watch; Sluice watches only pods, so leave group empty",
       })
       .default("")
       .describe("API group; only the empty one, that of pods."),

@@ -282,7 +282,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     if (this.#done === undefined) return;
     this.#size += chunk.length;
     if (this.#size > MAX_PAGE_BYTES || this.#pieces.length === MAX_PIECES) {
-      const tooLarge = `a page of more than ${MAX_PAGE_BYTES} bytes or ${MAX_PIECES} pieces from ${this.#owner.request.path}`;
+      const tooLarge = `the page ${this.#owner.request.path} has more than ${MAX_PAGE_BYTES} bytes or ${MAX_PIECES} chunks`;
       this.#finish({ kind: "unreadable", polled: false, detail: this.#refusal ?? tooLarge });
       controller.abort(new Error(tooLarge));
     } else if (this.#refusal === undefined) this.#pieces.push(chunk);

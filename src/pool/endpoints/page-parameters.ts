@@ -38,7 +38,7 @@ export function interval() {
   return duration()
     .optional()
     .describe(
-      "Time between two fetches from an endpoint, busy or idle, at least 50ms; absent or 0s = as --refresh-metrics-interval.",
+      "Time between two fetches from an endpoint, busy or idle, at least 50ms; absent or 0s = the value of --refresh-metrics-interval.",
     );
 }
 
@@ -48,7 +48,7 @@ export const TLS_FILES = {
     "PEM file with the authorities of the servers' certificates; empty = the system's.",
   ),
   clientCertPath: file("clientCertPath").describe("PEM file with the client certificate for servers."),
-  clientKeyPath: file("clientKeyPath").describe("PEM file with the private key of that certificate."),
+  clientKeyPath: file("clientKeyPath").describe("PEM file with the private key of clientCertPath."),
 } as const;
 
 /** For sources without files of TLS. */
@@ -89,7 +89,9 @@ export function notesOf(settings: TlsSettings, insecureStandard = true): readonl
       ...(clientCertPath === "" ? [] : ["clientCertPath", "clientKeyPath"]),
     ];
     if (idle.length > 0)
-      notes.push(`without effect over http: ${idle.join(", ")}; write scheme: https if the pages are served over TLS`);
+      notes.push(
+        `these have no effect over http: ${idle.join(", ")}; write scheme: https if the pages are served over TLS`,
+      );
   } else if (insecureSkipVerify && caCertPath !== "")
     notes.push(
       insecureStandard

@@ -203,7 +203,7 @@ describe("ScrapeClient", () => {
     ]);
     await scraped(first);
     expect(first.state).toBe("blind");
-    expect(first.cause).toContain("a page of more than 4194304 bytes");
+    expect(first.cause).toContain("the page /metrics has more than 4194304 bytes");
   });
 
   it("calls what does not speak HTTP blind: it answers", async () => {

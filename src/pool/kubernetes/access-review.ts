@@ -91,7 +91,7 @@ export class AccessReview {
       if (this.#asked.size >= MAX_ASKED)
         throw new SluiceError(
           "ACCESS_REVIEW_BUSY",
-          `more than ${MAX_ASKED} callers are being checked; ask again later`,
+          `Sluice already checks ${MAX_ASKED} callers, the limit; try again later`,
         );
       asked = ask()
         .then(({ value, yes }) => {

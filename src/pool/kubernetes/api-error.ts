@@ -142,7 +142,7 @@ function messageFor(server: string, asked: Asked, { status, body }: ErrorAnswer,
   }
   const what = resourceOf(asked);
   if (status === 401)
-    return `${message}: ${server} does not accept the token or certificate it was shown; it may have expired`;
+    return `${message}: ${server} does not accept Sluice's token or certificate, which may have expired`;
   if (status === 403 && what !== undefined) {
     const account = /system:serviceaccount:([^:"\s]+):([^:"\s]+)/.exec(message);
     const who = account === null ? "this user" : `the service account ${account[1]}/${account[2]}`;

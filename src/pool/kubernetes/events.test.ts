@@ -110,7 +110,7 @@ describe("EventWriter", () => {
     });
     for (const name of ["a", "b", "c"]) events.write({ ...ABOUT, name }, EVENT);
     expect((await written()).length).toBe(3);
-    expect(at("warn")).toEqual(["an event was not written: etcd is out of space {}"]);
+    expect(at("warn")).toEqual(["Sluice could not write a Kubernetes event: etcd is out of space {}"]);
   });
 
   it("says once that it has no right to, tries rarely from then on, and says when it has", async () => {
@@ -121,7 +121,7 @@ describe("EventWriter", () => {
     for (const name of ["a", "b", "c"]) events.write({ ...ABOUT, name }, EVENT);
     expect((await written()).length).toBe(1);
     const told = [
-      "no events are written, tried again every 10 minutes at most, and this is logged once: give it a Role with create on events {}",
+      "Sluice cannot write Kubernetes events, tries again at most every 10 minutes, and logs this once: give it a Role with create on events {}",
     ];
     expect(at("warn")).toEqual(told);
     // A day in which there is one to write every minute.
@@ -138,7 +138,7 @@ describe("EventWriter", () => {
     events.write(ABOUT, EVENT);
     // What was left out is counted.
     expect((await written()).map(({ method, count }) => [method, count])).toEqual([["POST", 1 + 24 * 60 + 1]]);
-    expect(at("info")).toEqual(["events are written again {}"]);
+    expect(at("info")).toEqual(["Sluice writes Kubernetes events again {}"]);
     events.write({ ...ABOUT, name: "b" }, EVENT);
     expect((await written()).map(({ method, count }) => [method, count])).toEqual([["POST", 2]]);
     allowed = false;

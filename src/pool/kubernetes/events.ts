@@ -152,11 +152,12 @@ export class EventWriter {
       next.waiting = false;
       try {
         await this.#send(next);
-        if (this.#forbiddenUntil !== undefined) this.#options.log.info({}, "events are written again");
+        if (this.#forbiddenUntil !== undefined) this.#options.log.info({}, "Sluice writes Kubernetes events again");
         this.#forbiddenUntil = undefined;
       } catch (error) {
         if (error instanceof ApiError && error.status === 403) this.#forbidden(error);
-        else if (!this.#closed) this.#log.log("warn", "event", {}, `an event was not written: ${messageOf(error)}`);
+        else if (!this.#closed)
+          this.#log.log("warn", "event", {}, `Sluice could not write a Kubernetes event: ${messageOf(error)}`);
       }
     }
     this.#writing = undefined;
@@ -167,8 +168,8 @@ export class EventWriter {
     for (const counted of this.#waiting.splice(0)) counted.waiting = false;
     const { clock, log } = this.#options;
     if (this.#forbiddenUntil === undefined) {
-      const often = `tried again every ${FORBIDDEN_PAUSE / MINUTE} minutes at most, and this is logged once`;
-      log.warn({}, `no events are written, ${often}: ${messageOf(error)}`);
+      const often = `tries again at most every ${FORBIDDEN_PAUSE / MINUTE} minutes, and logs this once`;
+      log.warn({}, `Sluice cannot write Kubernetes events, ${often}: ${messageOf(error)}`);
     }
     this.#forbiddenUntil = clock.now() + FORBIDDEN_PAUSE;
   }

@@ -124,7 +124,9 @@ export class ExecCredentials {
     }
     const result = OUTPUT.safeParse(value);
     if (!result.success)
-      throw this.#failure(`printed no ExecCredential: wrong at ${result.error.issues[0]?.path.join(".") || "the top"}`);
+      throw this.#failure(
+        `printed no valid ExecCredential: fault at ${result.error.issues[0]?.path.join(".") || "the top"}`,
+      );
     const { status } = result.data;
     if ((status.clientCertificateData === undefined) !== (status.clientKeyData === undefined))
       throw this.#failure("printed a client certificate without its key, or a key without its certificate");

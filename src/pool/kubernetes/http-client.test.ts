@@ -141,7 +141,7 @@ describe("HttpApiClient", () => {
     const other = client(url);
     await expect(other.api.request(GET)).rejects.toMatchObject({
       status: 401,
-      message: expect.stringContaining("it may have expired"),
+      message: expect.stringContaining("which may have expired"),
     });
     expect(seen.length).toBe(1);
     expect(refused).toBe(1);
@@ -156,7 +156,7 @@ describe("HttpApiClient", () => {
     });
     const illegal = client(url, { token: async () => `${SECRET}\u0007` });
     const failed = await illegal.api.request(GET).catch((error: Error) => `${error.stack} ${JSON.stringify(error)}`);
-    expect(failed).toContain("the token holds characters that no header can");
+    expect(failed).toContain("the token has characters that an HTTP header cannot have");
     const plain = client(url);
     await plain.api.request(GET).catch(() => {});
     expect(plain.lines.length).toBe(1);
@@ -291,11 +291,11 @@ describe("HttpApiClient", () => {
     });
     await expect(api.request({ ...GET, query: { size: 64 * MIB } })).rejects.toThrow("not JSON");
     await expect(api.request({ ...GET, query: { size: 64 * MIB + 1 } })).rejects.toThrow(
-      "more than the 67108864 bytes accepted",
+      "more than 67108864 bytes, the limit",
     );
     const post = (size: number) => api.request({ method: "POST", path: "/x", query: { size } });
     await expect(post(MIB)).rejects.toThrow("not JSON");
-    await expect(post(MIB + 1)).rejects.toThrow("more than the 1048576 bytes accepted");
+    await expect(post(MIB + 1)).rejects.toThrow("more than 1048576 bytes, the limit");
   });
 
   it("follows no redirect and reads no endless refusal (bound)", async () => {
@@ -347,12 +347,12 @@ describe("HttpApiClient", () => {
     const { api } = client(server.url);
     const running = expect(api.request(GET)).rejects.toMatchObject({
       status: 0,
-      message: expect.stringContaining("closed here"),
+      message: expect.stringContaining("Sluice closed the connection"),
     });
     await poll("the request", () => server.requests.length === 1);
     await api.close();
     await running;
-    await expect(api.request(GET)).rejects.toThrow("closed here");
+    await expect(api.request(GET)).rejects.toThrow("Sluice closed the connection");
     await poll("no connection", () => server.open() === 0);
   });
 });

@@ -58,7 +58,7 @@ export class HttpApiClient implements ApiClient {
         opened() {},
         data: (piece) => {
           if (bytes.size + piece.length > limit)
-            throw this.#unusable(request, `with more than the ${limit} bytes accepted`);
+            throw this.#unusable(request, `with more than ${limit} bytes, the limit`);
           bytes.append(piece);
         },
         ended() {
@@ -91,7 +91,7 @@ export class HttpApiClient implements ApiClient {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const call of this.#calls) call.fail(this.#gone("closed here"));
+    for (const call of this.#calls) call.fail(this.#gone("Sluice closed the connection"));
     await this.#pool?.destroy();
     this.#pool = undefined;
   }
@@ -105,7 +105,7 @@ export class HttpApiClient implements ApiClient {
       failure ??= this.#gone(why);
       call?.fail(failure);
     };
-    const onAbort = (): void => giveUp("given up here");
+    const onAbort = (): void => giveUp("Sluice gave up the request");
     const timer = this.#clock.after(
       timeout,
       () => giveUp(`no answer to ${request.method} ${request.path} within ${timeout / 1000} s`),
@@ -118,7 +118,7 @@ export class HttpApiClient implements ApiClient {
     try {
       for (let attempt = 0; ; attempt++) {
         const token = await this.#token();
-        if (this.#closed) giveUp("closed here");
+        if (this.#closed) giveUp("Sluice closed the connection");
         if (signal?.aborted) onAbort();
         if (failure !== undefined) throw failure;
         call = this.#start(request, token, receiver(opened));
@@ -146,7 +146,7 @@ export class HttpApiClient implements ApiClient {
     try {
       const token = await this.#credentials.token();
       if (token !== undefined && !/^[\x21-\x7e]*$/.test(token))
-        throw new SluiceError("KUBERNETES_TOKEN", "the token holds characters that no header can");
+        throw new SluiceError("KUBERNETES_TOKEN", "the token has characters that an HTTP header cannot have");
       return token;
     } catch (cause) {
       throw new ApiError(

@@ -138,7 +138,7 @@ describe("kubeconfig", () => {
     [
       "a certificate alone",
       config(`    client-certificate-data: ${base64(PEM("CERTIFICATE"))}\n`),
-      "users[0].user.client-key: is missing: it goes with the other",
+      "users[0].user.client-key: is missing: certificate and key belong together",
     ],
     [
       "a token that is a number",
@@ -148,7 +148,7 @@ describe("kubeconfig", () => {
     [
       "an authentication provider",
       config("    auth-provider: {name: gcp}\n"),
-      "users[0].user.auth-provider is not supported: kubectl dropped it",
+      "users[0].user.auth-provider is not supported: kubectl no longer supports it",
     ],
     ["a password", config("    username: me\n    password: pw\n"), "users[0].user.username is not supported"],
     ["impersonation", config("    token: a\n    as: admin\n"), "users[0].user.as is not supported"],
@@ -233,7 +233,7 @@ describe("credential plugins", () => {
     [
       "prints something else",
       `echo '{"kind":"ExecCredential","status":{"token":{"s3cr3t":1}}}'`,
-      "printed no ExecCredential: wrong at status.token",
+      "printed no valid ExecCredential: fault at status.token",
     ],
     [
       "prints nothing of use",

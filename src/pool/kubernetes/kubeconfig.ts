@@ -119,7 +119,11 @@ async function credentialsOf(cluster: Cluster, user: User | undefined, clock: Cl
   const cert = await pem(user, "client-certificate");
   const key = await pem(user, "client-key");
   if ((cert === undefined) !== (key === undefined))
-    throw wrong(user, cert === undefined ? "client-certificate" : "client-key", "is missing: it goes with the other");
+    throw wrong(
+      user,
+      cert === undefined ? "client-certificate" : "client-key",
+      "is missing: certificate and key belong together",
+    );
   const shown = { ...trust, cert, key };
   if (typeof tokenFile === "string" && tokenFile !== "") {
     const file = new RereadFile(beside(user.document, tokenFile), clock);
@@ -136,10 +140,11 @@ async function credentialsOf(cluster: Cluster, user: User | undefined, clock: Cl
 /** Ways to authenticate that Sluice does not support. To ignore them would mean to log in as another user. */
 function refuse(user: User): void {
   const { "auth-provider": provider, username, as, exec } = user.value;
-  if (provider) throw unsupported(user, "auth-provider", "kubectl dropped it, too; use exec with a credential plugin");
+  if (provider)
+    throw unsupported(user, "auth-provider", "kubectl no longer supports it; use exec with a credential plugin");
   if (username)
     throw unsupported(user, "username", "API servers no longer accept passwords; use a token or a certificate");
-  if (as) throw unsupported(user, "as", "it asks for impersonation; use a user that has the rights itself");
+  if (as) throw unsupported(user, "as", "Sluice does not impersonate users; use a user that has the rights");
   if (exec?.interactiveMode === "Always")
     throw unsupported(user, "exec", "interactiveMode Always needs a person at a terminal; use Never or IfAvailable");
 }

@@ -159,7 +159,7 @@ describe("LeaderElector", () => {
       await clock.advanceAsync(1);
       expect(electors[0]!.leading).toBe(false);
       expect(told).toEqual(["a true at 0", "a false at 12"]);
-      expect(at("warn")).toContain('lost the lease epp: not renewed for 10 s {"identity":"a"}');
+      expect(at("warn")).toContain('this replica lost the lease epp: not renewed for 10 s {"identity":"a"}');
       if (how === "refuse") {
         server.away.clear();
         await clock.advanceAsync(5000);
@@ -234,7 +234,7 @@ describe("LeaderElector", () => {
     await clock.advanceAsync(1000);
     expect(told).toEqual(["a true at 0", "a false at 2"]);
     expect(electors[0]!.holder).toBe("b");
-    expect(at("warn")).toEqual(['lost the lease epp: b has it {"identity":"a"}']);
+    expect(at("warn")).toEqual(['this replica lost the lease epp: b holds it {"identity":"a"}']);
     await electors[0]!.release();
     expect(server.lease.spec.holderIdentity).toBe("b");
   });
@@ -265,7 +265,7 @@ describe("LeaderElector", () => {
     await clock.advanceAsync(1000);
     server.away.set("a", "refuse");
     await electors[0]!.release();
-    expect(at("warn").at(-1)).toContain("could not be released and expires: it cannot be reached");
+    expect(at("warn").at(-1)).toContain("was not released; others wait until it expires: it cannot be reached");
   });
 
   it("says what to do when it may not read leases, not at every attempt", async () => {
@@ -287,7 +287,7 @@ describe("LeaderElector", () => {
     elector.start();
     await clock.advanceAsync(29_000);
     expect(server.requests.length).toBeGreaterThan(5);
-    expect(at("error")).toEqual(["the lease epp cannot be read or taken: give it a Role with get on leases {}"]);
+    expect(at("error")).toEqual(["the lease epp cannot be read or acquired: give it a Role with get on leases {}"]);
     await elector.release();
   });
 });

@@ -96,7 +96,7 @@ export class LeaderElector {
         await this.#acquireOrRenew();
       } catch (error) {
         if (this.#stop.signal.aborted) return;
-        const text = `the lease ${this.#options.name} cannot be ${this.#leading ? "renewed" : "read or taken"}`;
+        const text = `the lease ${this.#options.name} cannot be ${this.#leading ? "renewed" : "read or acquired"}`;
         const level = error instanceof ApiError && error.status === 403 ? "error" : "warn";
         this.#log.log(level, text, {}, `${text}: ${messageOf(error)}`);
       }
@@ -138,7 +138,7 @@ export class LeaderElector {
     this.#see(lease);
     const { holderIdentity } = lease.spec;
     if (holderIdentity !== "" && holderIdentity !== this.#options.identity) {
-      if (this.#leading) this.#lose(`${holderIdentity} has it`);
+      if (this.#leading) this.#lose(`${holderIdentity} holds it`);
       if (this.#options.clock.now() < this.#freeAt) return;
     }
     await this.#write(lease);
@@ -195,7 +195,7 @@ export class LeaderElector {
     );
     if (this.#leading) return;
     this.#leading = true;
-    log.info({ identity }, `holds the lease ${name}: leading`);
+    log.info({ identity }, `this replica holds the lease ${name} and leads`);
     this.#tell(true);
   }
 
@@ -203,7 +203,10 @@ export class LeaderElector {
     if (!this.#leading) return;
     this.#leading = false;
     this.#deadline?.cancel();
-    this.#options.log.warn({ identity: this.#options.identity }, `lost the lease ${this.#options.name}: ${why}`);
+    this.#options.log.warn(
+      { identity: this.#options.identity },
+      `this replica lost the lease ${this.#options.name}: ${why}`,
+    );
     this.#tell(false);
   }
 
@@ -228,7 +231,7 @@ export class LeaderElector {
       // A write that was under way may or may not have arrived: the second round finds out.
       for (let round = 0; round < 2; round++) if (await this.#writeFree()) return;
     } catch (error) {
-      const text = `the lease ${this.#options.name} could not be released and expires: ${messageOf(error)}`;
+      const text = `the lease ${this.#options.name} was not released; others wait until it expires: ${messageOf(error)}`;
       this.#options.log.warn({}, text);
     }
   }

@@ -183,6 +183,6 @@ function readEvent(line: string, what: string): WatchEvent {
     case "ERROR":
       throw eventError(what, object);
     default:
-      throw new ApiError(`watch of ${what}: an event of a type that is not known`, { status: 0, reason: "" });
+      throw new ApiError(`watch of ${what}: an event has an unknown type`, { status: 0, reason: "" });
   }
 }

@@ -368,7 +368,7 @@ describe("Reflector", () => {
     await clock.advanceAsync(6 * 90_000);
     expect(reflector.state).toMatchObject({ absent: false, synced: true, problem: "" });
     expect(at("info").slice(0, 1)).toEqual([
-      "things.test.io are not read, checked again about every 60 s: no such kind {}",
+      "things.test.io cannot be read; Sluice tries again about every 60 s: no such kind {}",
     ]);
     expect(calls).toEqual(["= "]);
     expect(known).toBe(1);
@@ -399,7 +399,7 @@ describe("Reflector", () => {
       await clock.advanceAsync(300_000);
       expect(reflector.state.absent).toBe(true);
       expect(at("warn").concat(at("info"))).toEqual([
-        expect.stringContaining("things.test.io are not read, checked again about every 60 s: "),
+        expect.stringContaining("things.test.io cannot be read; Sluice tries again about every 60 s: "),
       ]);
       expect(at(level)).toHaveLength(1);
       reflector.close();
@@ -446,9 +446,9 @@ describe("Reflector", () => {
       expect(reflector.state.absent).toBe(false);
       await clock.advanceAsync(60_000);
       expect(reflector.state).toMatchObject({ absent: true, kept: status === 403 });
-      expect(at("warn").some((text) => text.includes("their last known state stays in force"))).toBe(status === 403);
+      expect(at("warn").some((text) => text.includes("Sluice uses their last known state"))).toBe(status === 403);
       expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);
-      expect(at("warn").filter((text) => text.includes("are not read"))).toHaveLength(1);
+      expect(at("warn").filter((text) => text.includes("cannot be read; Sluice"))).toHaveLength(1);
       api.failures.length = 0;
       await clock.advanceAsync(100_000);
       expect(calls.at(-1)).toBe("= a");
@@ -514,8 +514,8 @@ describe("Reflector", () => {
     api.put("e", "x");
     expect(calls).toEqual(["= c", "- ml/c", "+ d", "- ml/d", "+ e"]);
     expect(at("warn")).toEqual([
-      "things.test.io: ml/a is left out, it cannot be read: spec is a list {}",
-      "things.test.io: ml/c is left out, it cannot be read: spec is a list {}",
+      "things.test.io: Sluice ignores ml/a, which it cannot read: spec is a list {}",
+      "things.test.io: Sluice ignores ml/c, which it cannot read: spec is a list {}",
     ]);
     reflector.close();
   });

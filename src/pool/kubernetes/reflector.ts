@@ -259,7 +259,7 @@ export class Reflector<T> {
     }
     this.#refusals = 0;
     // A watch that ends at once would end at once again, so the next one waits.
-    if (!good()) throw new ApiError(`watch of ${this.#what}: ended as soon as it began`, { status: 0, reason: "" });
+    if (!good()) throw new ApiError(`watch of ${this.#what}: the server ended it at once`, { status: 0, reason: "" });
   }
 
   #apply({ type, object }: WatchEvent): void {
@@ -283,8 +283,8 @@ export class Reflector<T> {
       return this.#options.project(object);
     } catch (error) {
       const key = keyOfObject(object, this.#options.namespace);
-      const name = key === undefined ? "one without a name" : `${key.namespace}/${key.name}`;
-      const text = `${this.#what}: ${name} is left out, it cannot be read: ${messageOf(error)}`;
+      const name = key === undefined ? "an object without a name" : `${key.namespace}/${key.name}`;
+      const text = `${this.#what}: Sluice ignores ${name}, which it cannot read: ${messageOf(error)}`;
       this.#log.log("warn", `object ${name}`, {}, text);
       return undefined;
     }
@@ -343,16 +343,16 @@ export class Reflector<T> {
     else if (this.#presence === "assumed") this.#presence = "unreadable";
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
-      const stay = this.state.kept ? "their last known state stays in force, " : "";
-      const often = `${stay}checked again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
+      const stay = this.state.kept ? "uses their last known state and " : "";
+      const often = `Sluice ${stay}tries again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
       const expected = status === 404 && this.#objects === 0;
       const level = expected ? "info" : "warn";
-      this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
+      this.#options.log[level]({}, `${this.#what} cannot be read; ${often}: ${this.#problem}`);
     }
     // Without the right to read them the last known objects stay; without their kind there are none.
     if (status === 404 && this.#objects > 0) {
       this.#objects = 0;
-      this.#guarded("its removal was not applied", () => this.#options.sink.replace([]));
+      this.#guarded("the removal of the kind was not applied", () => this.#options.sink.replace([]));
     }
     this.#settled();
     return true;

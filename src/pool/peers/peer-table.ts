@@ -1,6 +1,8 @@
-import { LEAST_INTERVAL, type LoadMessage, MAX_ENDPOINTS, type PeerRefusal, SILENCE } from "./message.ts";
+import { type LoadMessage, MAX_ENDPOINTS, type PeerRefusal, SILENCE } from "./message.ts";
+import { PeerPace } from "./peer-pace.ts";
 import { REPLICA_STATES, Replica } from "./replica.ts";
-import { type PeerPace, SharedLoad } from "./shared-load.ts";
+import { SharedLoad } from "./shared-load.ts";
+import { isHome } from "./unseen-plan.ts";
 
 /** The most replicas that are known at a time; those that are gone make room first. */
 export const MAX_REPLICAS = 64;
@@ -8,10 +10,8 @@ export const MAX_REPLICAS = 64;
 const MAX_ADDRESSES = 2 * MAX_ENDPOINTS;
 /** Milliseconds after which a silent replica is forgotten. */
 const FORGET = 60_000;
-/** Milliseconds without load after which a replica counts as one that gets no traffic. */
+/** Milliseconds without load after which a replica counts as one that gets no traffic; a new one gets as long. */
 const QUIET = 60_000;
-/** Milliseconds that the news of a peer take, until that is measured: the time between two messages, and as much on the way. */
-const USUAL_LAG = 2 * LEAST_INTERVAL;
 
 /** Called after the load of the peers at an address has changed. @param requests rise of one replica, negative = fall */
 export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number) => void;
@@ -24,23 +24,16 @@ export type LoadChanged = (shared: SharedLoad, requests: number, tokens: number)
  * Bounds: 64 replicas and 8,192 addresses.
  */
 export class PeerTable {
-  readonly pace: PeerPace = {
-    busy: 0,
-    lagMs: USUAL_LAG,
-    tokens: 0,
-    squares: 0,
-    recent: 0,
-    sentAt: 0,
-    trust: 0,
-    trustedAt: Number.NaN,
-  };
+  readonly pace = new PeerPace();
   readonly #self: string;
   readonly #onChange: LoadChanged;
-  /** The ids of the peers with traffic. The endpoints are dealt out among them and this replica. */
+  /** The ids of the peers with traffic, and of new ones. The endpoints are dealt out among them and this replica. */
   readonly #busy = new Set<string>();
   readonly #replicas = new Map<string, Replica>();
   readonly #loads = new Map<string, SharedLoad>();
   #round = 0;
+  /** Requests that the present message has more than the last one of its sender, at the addresses where it has more. */
+  #risen = 0;
   #ignored = 0;
 
   /** @param self the id of this replica */
@@ -103,9 +96,11 @@ export class PeerTable {
     replica.messages++;
     if (loads.length > 0) replica.busyAt = now;
     this.#round++;
+    this.#risen = 0;
     let named = 0;
     for (const { key, requests, tokens } of loads) if (this.#set(replica, key, requests, tokens)) named++;
     if (named < replica.loads.size) this.#clear(replica);
+    if (this.#risen > 0) this.pace.heard(this.#risen, now);
     this.#countBusy(now);
     return undefined;
   }
@@ -149,8 +144,8 @@ export class PeerTable {
   }
 
   /**
-   * Deals the endpoints of the pool out to the replicas with traffic, in the order of addresses and ids: all replicas that know the
-   * same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
+   * Deals the endpoints of the pool out to the replicas with traffic and the new ones, in the order of addresses and ids: all replicas
+   * that know the same ones agree. Where there are more replicas than endpoints, several have the same home. Call it when the pool has changed.
    */
   dealOut(): void {
     const ids = [...this.#busy, this.#self].sort();
@@ -158,8 +153,10 @@ export class PeerTable {
     const pool = [...this.#loads.values()].filter(({ endpoints }) => endpoints.size > 0);
     pool.sort((a, b) => (a.key < b.key ? -1 : 1));
     pool.forEach((shared, at) => {
-      shared.isHome = at % ids.length === place || place % pool.length === at;
+      shared.isHome = isHome(at, place, ids.length, pool.length);
     });
+    this.pace.self = place;
+    this.pace.pool = pool;
   }
 
   #admit(message: LoadMessage, now: number): Replica | undefined {
@@ -216,6 +213,7 @@ export class PeerTable {
 
   #shift(shared: SharedLoad, requests: number, tokens: number): void {
     if (requests === 0 && tokens === 0) return;
+    if (requests > 0) this.#risen += requests;
     shared.requests += requests;
     shared.tokens += tokens;
     this.#onChange(shared, requests, tokens);

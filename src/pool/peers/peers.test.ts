@@ -6,6 +6,7 @@ import type { SharedBlocks } from "../../base/plugin/shared-prefixes.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { clusterMark, encodeLoad } from "./codec.ts";
+import { PeerPace } from "./peer-pace.ts";
 import { PEERS_STATES } from "./peers.ts";
 import { SharedLoad } from "./shared-load.ts";
 
@@ -137,9 +138,7 @@ describe("the load of peers", () => {
     const spec = { namespace: "default", name: "e", address: "10.0.0.0", port: 8000, rank: 0, labels: {} };
     const endpoint = registry.upsert(spec)!;
     const ticket = registry.inFlight.open(endpoint, 5);
-    const shared = new SharedLoad("10.0.0.0:8000", {
-      ...{ busy: 0, lagMs: 40, tokens: 0, squares: 0, recent: 0, sentAt: 0, trust: 0, trustedAt: Number.NaN },
-    });
+    const shared = new SharedLoad("10.0.0.0:8000", new PeerPace());
     shared.requests = 2;
     shared.tokens = 1;
     registry.inFlight.addPeers(endpoint, shared);
@@ -156,8 +155,10 @@ describe("what peers have probably sent since they were heard", () => {
   it("is about what this process sent in that time, once for each peer with traffic, and nothing soon after", () => {
     const { clock, replicas } = setUp(4);
     const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica, TestReplica];
+    clock.advance(61_000);
     a.send(0, 100);
     expect(a.at(0).peers!.unseen(clock.now())).toEqual({ requests: 0, tokens: 0 });
+    clock.advance(100);
     b.send(1);
     c.send(2);
     clock.advance(1000);
@@ -174,6 +175,23 @@ describe("what peers have probably sent since they were heard", () => {
     expect(a.at(0).inFlight.requests).toBe(9);
   });
 
+  it("is one request of each replica before this one where all get theirs at once, each at an endpoint of its own", () => {
+    const { clock, replicas } = setUp(4, { endpoints: 8 });
+    for (let second = 0; second < 8; second++) {
+      for (const one of replicas) one.send(second % 8, 800);
+      clock.advance(20);
+      for (const one of replicas) one.end(0);
+      clock.advance(980);
+    }
+    const assumed = replicas.map((one) => one.registry.list().map(({ peers }) => peers!.unseen(clock.now()).requests));
+    const sums = assumed.map((requests) => requests.reduce((sum, more) => sum + more, 0));
+    expect(sums.map(Math.round).sort()).toEqual([0, 1, 2, 3]);
+    expect(Math.max(...assumed.flat())).toBe(1);
+    // And the home of another replica counts as if it had just got one.
+    const leans = replicas[0].registry.list().map(({ peers }) => peers!.lean.requests);
+    expect(leans.sort()).toEqual([0, 0, 1, 1, 1, 1, 1, 1]);
+  });
+
   it("does not count peers that got no requests for a minute, or are gone", () => {
     const { clock, store, replicas } = setUp(3);
     const [a, b, c] = replicas as [TestReplica, TestReplica, TestReplica];
@@ -183,10 +201,10 @@ describe("what peers have probably sent since they were heard", () => {
     c.end(0);
     clock.advance(59_000);
     a.send(0);
-    expect(rounded(a.at(0).peers!.unseen(clock.now()))).toBe(0.222);
+    expect(rounded(a.at(0).peers!.unseen(clock.now()))).toBe(0.031);
     clock.advance(3000);
     a.send(2);
-    expect(rounded(a.at(2).peers!.unseen(clock.now()))).toBe(0.111);
+    expect(rounded(a.at(2).peers!.unseen(clock.now()))).toBe(0.015);
     store.kill(b.peers);
     clock.advance(3001);
     a.send(1);
@@ -213,7 +231,7 @@ describe("what peers have probably sent since they were heard", () => {
 
 describe("the home of a replica", () => {
   const homes = (one: TestReplica): string[] =>
-    one.registry.list().flatMap(({ id, peers }) => (peers!.lean === 0 ? [id] : []));
+    one.registry.list().flatMap(({ id, peers }) => (peers!.lean.tokens === 0 ? [id] : []));
   const traffic = (clock: VirtualClock, replicas: readonly TestReplica[]): void => {
     for (const one of replicas) one.send(0, 1000);
     clock.advance(20);
@@ -228,7 +246,7 @@ describe("the home of a replica", () => {
     expect(
       replicas[0].registry
         .list()
-        .map(({ peers }) => Math.round(peers!.lean))
+        .map(({ peers }) => Math.round(peers!.lean.tokens))
         .filter((lean) => lean > 0),
     ).toContain(1000);
   });
@@ -239,9 +257,22 @@ describe("the home of a replica", () => {
     expect(replicas.map((one) => homes(one).length)).toEqual([1, 1, 1, 1, 1]);
   });
 
+  it("is there before the first request, because a new replica is about to get some; where all is equal, each takes its own", () => {
+    const { clock, replicas } = setUp(2, { endpoints: 4 });
+    clock.advance(40);
+    const all = replicas.map(homes);
+    expect(all.map(({ length }) => length)).toEqual([2, 2]);
+    expect(new Set(all.flat()).size).toBe(4);
+    clock.advance(59_000);
+    expect(replicas.map((one) => homes(one).length)).toEqual([2, 2]);
+    clock.advance(2000);
+    expect(replicas.map((one) => homes(one).length)).toEqual([4, 4]);
+  });
+
   it("is the whole pool while no peer has traffic, and is dealt out anew when the pool or the replicas change", () => {
     const { clock, store, replicas } = setUp(2, { endpoints: 4 });
     const [a, b] = replicas;
+    clock.advance(61_000);
     traffic(clock, [a]);
     expect(homes(a)).toHaveLength(4);
     traffic(clock, [b]);
@@ -257,7 +288,7 @@ describe("the home of a replica", () => {
     const { clock, replicas } = setUp(2, { endpoints: 2 });
     const [a, b] = replicas;
     traffic(clock, [b]);
-    const lean = (): number => Math.max(...a.registry.list().map(({ peers }) => peers!.lean));
+    const lean = (): number => Math.max(...a.registry.list().map(({ peers }) => peers!.lean.tokens));
     for (let i = 0; i < 2000; i++) a.send(i % 2, i % 8 === 0 ? 6000 : 300);
     expect(lean()).toBeGreaterThan(3500);
     expect(lean()).toBeLessThan(5500);
@@ -281,10 +312,10 @@ describe("messages that do not count", () => {
     expect(b.peers.refused).toMatchObject({ garbage: before.garbage + 2 });
     expect(b.peers.refused.old + b.peers.refused.own).toBe(before.old + before.own + 1);
     // Each replica says once what it cannot read.
-    expect(lines.filter((line) => line.includes("cannot be read"))).toHaveLength(2);
+    expect(lines.filter((line) => line.includes("ignores a peer's message that it cannot read"))).toHaveLength(2);
     clock.advance(60_000);
     store.inject(Buffer.from("not of us"));
-    expect(lines.filter((line) => line.includes("cannot be read"))).toHaveLength(4);
+    expect(lines.filter((line) => line.includes("ignores a peer's message that it cannot read"))).toHaveLength(4);
   });
 
   it("of another pool on the same store, or with another secret, are kept apart and told", () => {

@@ -9,7 +9,7 @@ import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import { type ClusterMark, clusterMark, decodeLoad, encodeLoad, hashKeys } from "./codec.ts";
 import { LearntFacts } from "./learnt-facts.ts";
-import { type EndpointLoad, LEAST_INTERVAL, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
+import { type EndpointLoad, type PeerRefusal, REFUSALS, type Sender } from "./message.ts";
 import { PeerTable } from "./peer-table.ts";
 import { PlacedLog } from "./placed-log.ts";
 import { Publisher } from "./publisher.ts";
@@ -52,22 +52,17 @@ export const PEERS_STATES: Readonly<Record<PeersState, Readonly<Record<PeersEven
   closed: { up: "closed", read: "closed", lost: "closed", close: "closed" },
 };
 
-/** The longest way of a message that counts, in milliseconds: a store that is slower is of no use for what happens now. */
-const LONGEST_WAY = 1000;
-/** The part of the mean that each measured way has. */
-const NEW_PART = 1 / 8;
-
 /** The least milliseconds between two warnings about one kind of refused messages. */
 const WARNING_INTERVAL = 60_000;
 
 const REFUSAL_WORDS: Readonly<Partial<Record<PeerRefusal, string>>> = {
-  garbage: "a message of a peer cannot be read and is left out: does something else write to these keys?",
-  version:
-    "a peer of another release writes messages that this one does not read, so the two know nothing of each other",
-  cluster: "another pool, or a replica with another secret, uses the same keys of the store; its messages are left out",
-  crowded: "there are too many replicas: the messages of some are left out",
+  garbage: "this replica ignores a peer's message that it cannot read: does another program write to these keys?",
+  version: "this replica cannot read the messages of a peer of another release, so the two know nothing of each other",
+  cluster:
+    "another pool, or a replica with another secret, uses the same keys of the store; this replica ignores its messages",
+  crowded: "there are too many replicas: this replica ignores the messages of some",
   excess:
-    "the other replicas place more blocks than this one takes in, so it does not know where some prompts are: split the pool",
+    "the other replicas place more blocks than this replica can read, so it does not know where some prompts are cached: split the pool",
 };
 
 /**
@@ -177,7 +172,7 @@ export class Peers implements PeerReceiver {
     const now = this.#parts.clock.now();
     if (read.id === this.self.id) {
       if (ageMs === 0 && read.epoch === this.self.epoch && read.sequence === this.#sequence)
-        this.#came(now - this.#sentAt);
+        this.table.pace.came(now - this.#sentAt);
       return "own";
     }
     this.#expire();
@@ -187,13 +182,6 @@ export class Peers implements PeerReceiver {
     this.#parts.onLoad?.();
     if (this.#expiry === undefined || ageMs > 0) this.#armExpiry();
     return undefined;
-  }
-
-  /** An own message is back: those of peers have come about as far. */
-  #came(ms: number): void {
-    const { pace } = this.table;
-    const lag = LEAST_INTERVAL + Math.min(LONGEST_WAY, ms);
-    pace.lagMs += (lag - pace.lagMs) * NEW_PART;
   }
 
   #move(event: PeersEvent): void {

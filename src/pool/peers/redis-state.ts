@@ -120,7 +120,7 @@ export class RedisState {
     this.#toldUp = false;
     log.warn(
       { server, problem, reason },
-      "replicas cannot share what they know: this one decides alone until the store works again",
+      "replicas cannot share what they know: this replica decides alone until the store works again",
     );
   }
 

@@ -30,8 +30,8 @@ export class Replica implements Heard {
   sequence: number;
   state: ReplicaState = "live";
   heardAt: number;
-  /** Monotonic milliseconds at which it last had load. */
-  busyAt = Number.NEGATIVE_INFINITY;
+  /** Monotonic milliseconds at which it last had load. At first, when it was first heard: a new replica is there to get traffic. */
+  busyAt: number;
   /** Messages that counted. */
   messages = 0;
   /** By address. */
@@ -42,6 +42,7 @@ export class Replica implements Heard {
     this.epoch = epoch;
     this.sequence = 0;
     this.heardAt = now;
+    this.busyAt = now;
   }
 
   /**

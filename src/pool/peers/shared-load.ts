@@ -1,5 +1,6 @@
 import { type InFlightLoad, NO_LOAD } from "../../base/inference/endpoint.ts";
 import type { PeerPart, PoolEndpoint } from "../endpoints/pool-endpoint.ts";
+import type { PeerPace, PlannedAddress } from "./peer-pace.ts";
 
 /** When a replica was last heard. */
 export interface Heard {
@@ -7,46 +8,11 @@ export interface Heard {
   readonly heardAt: number;
 }
 
-/** How far this process is behind its peers. */
-export interface PeerPace {
-  /** Peers that live and have had traffic in the last minute. */
-  busy: number;
-  /** Milliseconds from a request of a peer until this process knows of it. */
-  lagMs: number;
-  /** Means over the requests of this process: tokens to compute, and their squares. */
-  tokens: number;
-  squares: number;
-  /** Requests of this process in the last lag, at all endpoints; older ones count less and less. And when the last one was sent. */
-  recent: number;
-  sentAt: number;
-  /** Computed once for each moment. */
-  trust: number;
-  trustedAt: number;
-}
-
 /** After as many lags nothing is left to expect: 2 % of it. */
 const LAGS = 4;
-/**
- * Requests of this process in a lag with which they say half of what its peers send: a few requests are chance, and many a burst.
- */
-const DOUBT = 8;
-/** The part of the means that each request has. */
-const NEW_PART = 1 / 256;
-/** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
-const MOST_LEAN = 16_384;
-
-/** How much the last requests of this process say of those of its peers, 0 to 1. */
-function trust(pace: PeerPace, now: number): number {
-  if (pace.trustedAt !== now) {
-    pace.trustedAt = now;
-    const all = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs);
-    pace.trust = all / (all + DOUBT);
-  }
-  return pace.trust;
-}
 
 /** What all peers together have in flight at one address. `PeerTable` changes it, and `InFlight` tells what this process sends. */
-export class SharedLoad implements PeerPart {
+export class SharedLoad implements PeerPart, PlannedAddress {
   /** `address:port`. */
   readonly key: string;
   requests = 0;
@@ -55,6 +21,7 @@ export class SharedLoad implements PeerPart {
   readonly endpoints = new Set<PoolEndpoint>();
   /** Other replicas leave the endpoint to this one, while nothing speaks for it. `PeerTable` deals the endpoints out. */
   isHome = true;
+  planned = 0;
   readonly #pace: PeerPace;
   /** The replicas that have load here. */
   readonly #sources: Heard[] = [];
@@ -63,6 +30,7 @@ export class SharedLoad implements PeerPart {
   #recentTokens = 0;
   #sentAt = 0;
   readonly #unseen = { requests: 0, tokens: 0 };
+  #seenVersion = -1;
 
   constructor(key: string, pace: PeerPace) {
     this.key = key;
@@ -80,35 +48,35 @@ export class SharedLoad implements PeerPart {
     return now - oldest;
   }
 
-  /**
-   * The prompt that a request waits for, if a peer has just sent one that this process does not know of: long prompts make others wait
-   * longer, and so they weigh by their length.
-   */
-  get lean(): number {
-    const { busy, tokens, squares } = this.#pace;
-    return this.isHome || busy === 0 || tokens === 0 ? 0 : Math.min(MOST_LEAN, squares / tokens);
+  get lean(): InFlightLoad {
+    return this.isHome || this.#pace.busy === 0 ? NO_LOAD : this.#pace.lean();
+  }
+
+  get known(): InFlightLoad {
+    for (const { inFlight } of this.endpoints) return inFlight;
+    return this;
   }
 
   sent(tokens: number, now: number): void {
-    const pace = this.#pace;
-    pace.tokens += (tokens - pace.tokens) * NEW_PART;
-    pace.squares += (tokens * tokens - pace.squares) * NEW_PART;
-    pace.recent = pace.recent * Math.exp((pace.sentAt - now) / pace.lagMs) + 1;
-    pace.sentAt = now;
-    pace.trustedAt = Number.NaN;
-    const kept = Math.exp((this.#sentAt - now) / pace.lagMs);
+    this.#pace.sent(tokens, now);
+    const kept = Math.exp((this.#sentAt - now) / this.#pace.lagMs);
     this.#recent = this.#recent * kept + 1;
     this.#recentTokens = this.#recentTokens * kept + tokens;
     this.#sentAt = now;
   }
 
   unseen(now: number): InFlightLoad {
-    const { busy, lagMs } = this.#pace;
-    const lags = (now - this.#sentAt) / lagMs;
-    if (busy === 0 || this.#recent === 0 || lags > LAGS) return NO_LOAD;
-    const share = busy * Math.exp(-lags) * trust(this.#pace, now);
-    this.#unseen.requests = share * this.#recent;
-    this.#unseen.tokens = share * this.#recentTokens;
+    const pace = this.#pace;
+    if (pace.busy === 0) return NO_LOAD;
+    const version = pace.version(now);
+    // A decision asks more than once.
+    if (version !== this.#seenVersion) {
+      this.#seenVersion = version;
+      const lags = (now - this.#sentAt) / pace.lagMs;
+      const share = this.#recent === 0 || lags > LAGS ? 0 : pace.busy * Math.exp(-lags) * pace.trust;
+      this.#unseen.requests = share * this.#recent + this.planned;
+      this.#unseen.tokens = share * this.#recentTokens + this.planned * pace.tokens;
+    }
     return this.#unseen;
   }
 

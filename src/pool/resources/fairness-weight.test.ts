@@ -39,14 +39,14 @@ describe("the fairness weight of an object", () => {
     expect(annotationWarnings("InferenceObjective", annotated(text))).toEqual([
       {
         path: ["metadata", "annotations", FAIRNESS_WEIGHT],
-        problem: `${JSON.stringify(text)} is not a weight, so weight 1 counts; write a number from 0.001 to 1000 with at most three decimals, such as "2"`,
+        problem: `${JSON.stringify(text)} is not a weight, so Sluice uses weight 1; write a number from 0.001 to 1000 with at most three decimals, such as "2"`,
       },
     ]);
   });
 
   it("has no effect on other kinds, under other names, and among annotations of others", () => {
     expect(annotationWarnings("InferencePool", annotated("2"))).toMatchObject([
-      { problem: "has no effect on this kind: it is for InferenceModel and InferenceObjective" },
+      { problem: "has no effect on this kind; only on InferenceModel and InferenceObjective" },
     ]);
     expect(annotationWarnings("InferenceModel", annotated("2", "sluice.dev/fairness-wieght"))).toMatchObject([
       { problem: "is not an annotation of Sluice; did you mean `sluice.dev/fairness-weight`?" },
@@ -77,7 +77,7 @@ describe("the fairness weight of an object", () => {
     expect(broken).toBe(false);
     expect(problems).toEqual([
       expect.stringMatching(
-        /^InferenceObjective llm\/gold: metadata\.annotations.*fairness-weight.*: "much" is not a weight, so weight 1/,
+        /^InferenceObjective llm\/gold: metadata\.annotations.*fairness-weight.*: "much" is not a weight, so Sluice uses weight 1; write/,
       ),
     ]);
   });

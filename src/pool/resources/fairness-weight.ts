@@ -38,7 +38,7 @@ function annotationProblem(
   value: string,
 ): string | undefined {
   if (name !== FAIRNESS_WEIGHT) return `is not an annotation of Sluice${didYouMean(name, [FAIRNESS_WEIGHT])}`;
-  if (!WEIGHED.includes(kind)) return `has no effect on this kind: it is for ${WEIGHED.join(" and ")}`;
+  if (!WEIGHED.includes(kind)) return `has no effect on this kind; only on ${WEIGHED.join(" and ")}`;
   if (fairnessWeight(meta) !== undefined) return undefined;
-  return `${JSON.stringify(value.slice(0, 40))} is not a weight, so weight 1 counts; write a number from 0.001 to ${LARGEST} with at most three decimals, such as "2"`;
+  return `${JSON.stringify(value.slice(0, 40))} is not a weight, so Sluice uses weight 1; write a number from 0.001 to ${LARGEST} with at most three decimals, such as "2"`;
 }

@@ -111,7 +111,7 @@ export function transitionViolations(before: InferenceModel, after: InferenceMod
   return [
     {
       path: ["spec", "modelName"],
-      problem: `${problem}; keep it, or give the object with the new modelName another metadata.name`,
+      problem: `${problem}; keep it, or create an object with the new modelName and another metadata.name`,
     },
   ];
 }

@@ -83,9 +83,7 @@ describe("ManifestFolder", () => {
     await write("b.yaml", model("m", "code", "elsewhere"));
     expect(names(await manifests.read())).toEqual(["default/m", "elsewhere/m"]);
     await write("a.yaml", `${model("m")}---\n${model("m")}`);
-    expect(await failure(manifests.read())).toBe(
-      `RESOURCE_TWICE: ${a}: InferenceModel default/m is in it twice; keep one`,
-    );
+    expect(await failure(manifests.read())).toBe(`RESOURCE_TWICE: ${a} holds InferenceModel default/m twice; keep one`);
   });
 
   it("takes pools of both groups for different objects", async () => {
@@ -129,7 +127,7 @@ describe("ManifestFolder", () => {
       `RESOURCES_FOLDER: ${join(folder, "none")} does not exist`,
     );
     expect(await failure(new ManifestFolder(file).read())).toBe(
-      `RESOURCES_FOLDER: ${file} is a file; name the folder that the manifests are in`,
+      `RESOURCES_FOLDER: ${file} is a file; give the folder of the manifests`,
     );
   });
 
@@ -148,7 +146,7 @@ describe("ManifestFolder", () => {
     const content = await manifests.read();
     expect([names(content), content.problems]).toEqual([
       ["default/a"],
-      [`${join(folder, "b.yaml")} is larger than the 1048576 bytes accepted for such a file`],
+      [`${join(folder, "b.yaml")} is larger than 1048576 bytes, the limit for this kind of file`],
     ]);
     await truncate(join(folder, "b.yaml"), 15 * MAX_MANIFEST_BYTES);
     await manifests.read();

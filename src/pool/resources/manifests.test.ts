@@ -196,9 +196,9 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
     const { objects, warnings } = read(text);
     expect(objects.map(({ kind }) => kind)).toEqual(["InferencePool", "InferenceModel"]);
     expect(warnings).toEqual([
-      "m.yaml:1:1: InferencePool default/bare has no `spec` and is not used",
-      'm.yaml:8:19: spec.selector["example~"]: no pod can carry a label with this key, so the pool selects none',
-      "m.yaml:14:3: spec.modelName: is empty, but a request always names a model",
+      "m.yaml:1:1: InferencePool default/bare has no `spec` and no effect",
+      'm.yaml:8:19: spec.selector["example~"]: no pod can have a label with this key, so the pool selects no pod',
+      "m.yaml:14:3: spec.modelName: is empty and matches no request: every request names a model",
     ]);
   });
 
@@ -220,7 +220,7 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
     expect(error.message.split("\n")).toEqual([
       "invalid manifest, 5 problems:",
       "  m.yaml:4:32: spec.targetPortNumber: must be at least 1, got 0",
-      "  m.yaml:16:1: spec.poolRef: is missing; the InferencePool it belongs to, for example `poolRef: {name: llama}`",
+      "  m.yaml:16:1: spec.poolRef: is missing; the InferencePool of this object, for example `poolRef: {name: llama}`",
       '  m.yaml:18:3: spec.criticality: expected one of `Critical`, `Standard`, `Sheddable`, got the string "standard"; ' +
         "did you mean `Standard`?",
       "  m.yaml:19:3: spec.poolref: unknown key `poolref`; did you mean `poolRef`?",
@@ -270,7 +270,7 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
       MODEL.replace("modelName: reviews", "modelName: 7"),
       /spec\.modelName: expected a string, got 7; put it in quotes$/,
     ],
-    [POOL.replace("{app: llama}", "{__proto__: llama}"), /^m\.yaml:4:19: the key `__proto__` cannot be used/],
+    [POOL.replace("{app: llama}", "{__proto__: llama}"), /^m\.yaml:4:19: the key `__proto__` is not allowed/],
     [POOL.replace("{app: llama}", "{app: }"), /spec\.selector\.app: expected a string, got nothing$/],
     [`${POOL}extra: 1\n`, "m.yaml:5:1: extra: unknown key `extra`"],
     [

@@ -170,7 +170,7 @@ export class ManifestFolder {
         code === "ENOENT"
           ? "does not exist"
           : code === "ENOTDIR"
-            ? "is a file; name the folder that the manifests are in"
+            ? "is a file; give the folder of the manifests"
             : `cannot be read: ${messageOf(cause)}`;
       throw new SluiceError("RESOURCES_FOLDER", `${this.#path} ${why}`, { cause });
     }
@@ -203,7 +203,7 @@ function together(files: ReadonlyMap<string, KnownFile>): ResourceObject[] {
         throw new SluiceError(
           "RESOURCE_TWICE",
           before === path
-            ? `${path}: ${name} is in it twice; keep one`
+            ? `${path} holds ${name} twice; keep one`
             : `${name} is in ${before} and in ${path}; keep one`,
         );
       places.set(name, path);

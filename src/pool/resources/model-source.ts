@@ -34,7 +34,7 @@ export class ModelSource {
     const stop = store.onChange(() => {
       if (!store.modelSeen) return;
       stop();
-      log.info({}, "InferenceModels were found: a model name without one now gets 404");
+      log.info({}, "InferenceModels exist: a model name without an InferenceModel now gets 404");
     });
   }
 

@@ -23,7 +23,7 @@ describe("ObjectiveTable", () => {
     for (let i = 0; i < 1000; i++) table.add(`o${i}`, i);
     table.add("o7", 70);
     expect(table.lookup("o7")).toBe(70);
-    expect(() => table.add("another", 1)).toThrow("objective another exceeds the limit: at most 1000 are kept");
+    expect(() => table.add("another", 1)).toThrow("objective another is over the limit of 1000 objectives");
   });
 });
 

@@ -21,10 +21,7 @@ export class ObjectiveTable {
    */
   add(name: string, priority: number): void {
     if (this.#priorities.size >= MAX_OBJECTIVES && !this.#priorities.has(name))
-      throw new SluiceError(
-        "RESOURCE_LIMIT",
-        `objective ${name} exceeds the limit: at most ${MAX_OBJECTIVES} are kept`,
-      );
+      throw new SluiceError("RESOURCE_LIMIT", `objective ${name} is over the limit of ${MAX_OBJECTIVES} objectives`);
     this.#priorities.set(name, priority);
   }
 

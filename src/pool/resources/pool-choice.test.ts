@@ -44,10 +44,10 @@ describe("choosePool (R-20)", () => {
       }
     };
     expect(error([madePool("b"), madePool("a")])).toBe(
-      "POOL_AMBIGUOUS: there are 2 InferencePools: default/a, default/b; say which with --pool-name",
+      "POOL_AMBIGUOUS: there are 2 InferencePools: default/a, default/b; choose one with --pool-name",
     );
     expect(error([madePool("a"), madePool("a", { meta: { namespace: "x" } })], { name: "a" })).toBe(
-      "POOL_AMBIGUOUS: there are 2 InferencePools: default/a, x/a; say which with --pool-namespace",
+      "POOL_AMBIGUOUS: there are 2 InferencePools: default/a, x/a; choose one with --pool-namespace",
     );
     const many = Array.from({ length: 30 }, (_, i) => madePool(`p${i + 10}`));
     expect(error(many)).toMatch(/there are 30 InferencePools: default\/p10, .*default\/p29, and 10 more;/);

@@ -33,6 +33,6 @@ export function choosePool(pools: Iterable<InferencePool>, wanted: PoolIdentity)
   const flag = wanted.name === undefined ? "--pool-name" : "--pool-namespace";
   throw new SluiceError(
     "POOL_AMBIGUOUS",
-    `there are ${all.length} InferencePools: ${all.slice(0, MAX_LISTED).join(", ")}${more}; say which with ${flag}`,
+    `there are ${all.length} InferencePools: ${all.slice(0, MAX_LISTED).join(", ")}${more}; choose one with ${flag}`,
   );
 }

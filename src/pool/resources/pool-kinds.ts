@@ -51,7 +51,7 @@ export const experimentalPool: Kind = defineKind({
   warnings: (spec) => impossibleLabels(spec.selector, ["spec", "selector"]),
   hints: {
     "spec.selector.matchLabels": "v1alpha2 takes the labels directly: `selector: {app: llama}`",
-    "spec.targetPorts": `v1alpha2 has one \`targetPortNumber: 8000\`; for several write apiVersion ${GROUP.stable}/v1`,
+    "spec.targetPorts": `v1alpha2 has one \`targetPortNumber: 8000\`; for several ports write apiVersion ${GROUP.stable}/v1`,
     "spec.endpointPickerRef": "v1alpha2 calls it `extensionRef`",
     "spec.extensionRef.port": "v1alpha2 calls it `portNumber: 9002`",
   },
@@ -150,6 +150,6 @@ function impossibleLabels(selector: Readonly<Record<string, string>>, at: Path):
     .filter((key) => key.length > 317 || !PATTERN.labelKey.test(key))
     .map((key) => ({
       path: [...at, key],
-      problem: "no pod can carry a label with this key, so the pool selects none",
+      problem: "no pod can have a label with this key, so the pool selects no pod",
     }));
 }

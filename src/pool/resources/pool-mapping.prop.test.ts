@@ -97,7 +97,7 @@ describe("pools of v1alpha2 and v1", () => {
       /^POOL_NOT_STORABLE: InferencePool ml\/llama can't become v1: spec\.selector\.matchLabels: must have at least 1 label/,
     );
     expect(failure(() => asExperimental(asStable(pool)))).toBe(
-      "POOL_WITHOUT_PICKER: InferencePool ml/llama has no endpointPickerRef, and v1alpha2 needs its extensionRef; " +
+      "POOL_WITHOUT_PICKER: InferencePool ml/llama has no endpointPickerRef, but v1alpha2 needs an extensionRef; " +
         "add endpointPickerRef to the pool first",
     );
     expect(storableV1({ ...pool, selector: { app: "llama" } }).spec).not.toHaveProperty("endpointPickerRef");

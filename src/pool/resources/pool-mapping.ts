@@ -29,7 +29,7 @@ export function asExperimental(pool: InferencePool): InferencePool {
   if (pool.picker === undefined)
     throw new SluiceError(
       "POOL_WITHOUT_PICKER",
-      `InferencePool ${pool.meta.namespace}/${pool.meta.name} has no endpointPickerRef, and v1alpha2 needs its ` +
+      `InferencePool ${pool.meta.namespace}/${pool.meta.name} has no endpointPickerRef, but v1alpha2 needs an ` +
         "extensionRef; add endpointPickerRef to the pool first",
     );
   return { ...pool, group: GROUP.experimental, targetPorts: pool.targetPorts.slice(0, 1), appProtocol: "http" };

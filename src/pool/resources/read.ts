@@ -81,7 +81,7 @@ export function readResource(value: unknown, options: ReadOptions = {}): Resourc
   if (kind.readSpec === undefined) return { outcome: "ignored" };
   const meta = objectMeta(envelope.output.metadata, options.namespace ?? "default");
   if (reading === undefined || "violations" in reading) {
-    const problem = `${kind.kind} ${meta.namespace}/${meta.name} has no \`spec\` and is not used`;
+    const problem = `${kind.kind} ${meta.namespace}/${meta.name} has no \`spec\` and no effect`;
     return { outcome: "empty", warnings: [{ path: [], problem }] };
   }
   const warnings = [...reading.warnings, ...annotationWarnings(kind.kind, meta)];

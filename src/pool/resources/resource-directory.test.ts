@@ -56,13 +56,15 @@ describe("ResourceDirectory at start", () => {
     expect([empty.store.synced, empty.warnings]).toEqual([
       false,
       [
-        `resources: ${path}: 0 objects in 0 files, none of them is the InferencePool of this process: not ready, and requests get 503 until the pool exists`,
+        `resources: ${path}: 0 objects in 0 files, but not the InferencePool of this process; not ready: requests get 503 until the pool exists`,
       ],
     ]);
     await write("pool.yaml", pool());
     const named = setUp({ name: "ours" });
     await named.directory.start();
-    expect(named.warnings[0]).toContain("is the InferencePool of this process; there are default/pool: not ready");
+    expect(named.warnings[0]).toContain(
+      "but not the InferencePool of this process (the files have default/pool); not ready",
+    );
   });
 
   it("says which objects do nothing: a pool that is not there, a model name that another one has", async () => {
@@ -76,10 +78,10 @@ describe("ResourceDirectory at start", () => {
     await write("d.yaml", [model("second", "chat", "pool"), model("first", "chat", "pool")].join("---\n"));
     const { directory, warnings } = setUp({ name: "pool" });
     await directory.start();
-    const first = "comes first, by metadata.creationTimestamp, then by name";
+    const first = "wins, first by metadata.creationTimestamp, then by name";
     const expected = [
-      "InferenceModel default/typing-error has no effect: there is no InferencePool default/pol, ours is default/pool; did you mean `default/pool`?",
-      "InferenceModel prod/elsewhere has no effect: there is no InferencePool prod/pool, ours is default/pool",
+      "InferenceModel default/typing-error has no effect: there is no InferencePool default/pol; this process serves default/pool; did you mean `default/pool`?",
+      "InferenceModel prod/elsewhere has no effect: there is no InferencePool prod/pool; this process serves default/pool",
       `InferenceModel default/second has no effect: default/first has the same modelName and ${first}`,
     ];
     expect(warnings).toEqual(expected.map((line) => `resources: ${line}`));
@@ -104,7 +106,7 @@ describe("ResourceDirectory at start", () => {
     await write("b.yaml", pool("second"));
     await expect(setUp().directory.start()).rejects.toMatchObject({
       code: "POOL_AMBIGUOUS",
-      message: "there are 2 InferencePools: default/pool, default/second; say which with --pool-name",
+      message: "there are 2 InferencePools: default/pool, default/second; choose one with --pool-name",
     });
     await expect(setUp({ name: "second" }).directory.start()).resolves.toBeUndefined();
     await rm(path, { recursive: true });
@@ -159,7 +161,7 @@ describe("ResourceDirectory while it follows", () => {
     await write("models.yaml", `${model("v2")}--- [`);
     await poll("the warning", () => warnings.length > 0);
     expect(warnings[0]).toMatch(
-      /^resources: the last good version of a file stays in force: .*models\.yaml:5:5: [^\n]*$/,
+      /^resources: Sluice keeps the last good version of a file: .*models\.yaml:5:5: [^\n]*$/,
     );
     expect(target()).toBe("v1");
     await write(
@@ -190,7 +192,7 @@ describe("ResourceDirectory while it follows", () => {
       const now = target();
       await spoil();
       await poll("the warning", () => warnings.length > before);
-      expect(warnings.at(-1)).toMatch(/^resources: the objects stay as they were: /);
+      expect(warnings.at(-1)).toMatch(/^resources: Sluice keeps the previous objects: /);
       expect(warnings.at(-1)).toMatch(message);
       expect([store.pool?.meta.name, target()]).toEqual(["pool", now]);
       await mend();
@@ -206,8 +208,8 @@ describe("ResourceDirectory while it follows", () => {
     await rm(join(path, "pool.yaml"));
     await Promise.all(Array.from({ length: 25 }, (_, i) => write(`z${i}.yaml`, "[")));
     await poll("the warnings", () => !store.synced && warnings.some((text) => /more files/.test(text)));
-    expect(warnings.filter((text) => text.includes("a file stays in force"))).toHaveLength(20);
-    expect(warnings).toContain("resources: 5 more files stay in force as they last were");
+    expect(warnings.filter((text) => text.includes("Sluice keeps the last good version of a file"))).toHaveLength(20);
+    expect(warnings).toContain("resources: 5 more files: Sluice keeps their last good versions");
   });
 
   it("changes nothing after close", async () => {

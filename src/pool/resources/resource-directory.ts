@@ -72,13 +72,13 @@ export class ResourceDirectory {
     try {
       const content = await this.#folder.read();
       for (const problem of content.problems.slice(0, MAX_TOLD))
-        log.warn(`resources: the last good version of a file stays in force: ${oneLine(problem)}`);
+        log.warn(`resources: Sluice keeps the last good version of a file: ${oneLine(problem)}`);
       if (content.problems.length > MAX_TOLD)
-        log.warn(`resources: ${content.problems.length - MAX_TOLD} more files stay in force as they last were`);
+        log.warn(`resources: ${content.problems.length - MAX_TOLD} more files: Sluice keeps their last good versions`);
       store.replace(content.objects);
       this.#tell(content);
     } catch (error) {
-      log.warn(`resources: the objects stay as they were: ${messageOf(error)}`);
+      log.warn(`resources: Sluice keeps the previous objects: ${messageOf(error)}`);
     }
   }
 
@@ -98,9 +98,9 @@ export class ResourceDirectory {
     const others = objects
       .filter(({ kind }) => kind === "InferencePool")
       .map(({ meta }) => `${meta.namespace}/${meta.name}`);
-    const but = others.length === 0 ? "" : `; there are ${others.slice(0, MAX_TOLD).join(", ")}`;
+    const but = others.length === 0 ? "" : ` (the files have ${others.slice(0, MAX_TOLD).join(", ")})`;
     log.warn(
-      `${found}, none of them is the InferencePool of this process${but}: not ready, and requests get 503 until the pool exists`,
+      `${found}, but not the InferencePool of this process${but}; not ready: requests get 503 until the pool exists`,
     );
   }
 }
@@ -134,10 +134,10 @@ function whyIdle(
   const { poolRef, meta } = object;
   const wanted = `${meta.namespace}/${poolRef.name}`;
   if (!pools.has(wanted))
-    return `there is no InferencePool ${wanted}, ours is ${objectId(ours.meta)}${didYouMean(wanted, pools)}`;
+    return `there is no InferencePool ${wanted}; this process serves ${objectId(ours.meta)}${didYouMean(wanted, pools)}`;
   if (object.kind !== "InferenceModel" || wanted !== objectId(ours.meta) || poolRef.group !== ours.group)
     return undefined;
   const winner = store.model(object.modelName)?.model;
   if (winner === undefined || objectId(winner.meta) === objectId(meta)) return undefined;
-  return `${objectId(winner.meta)} has the same modelName and comes first, by metadata.creationTimestamp, then by name`;
+  return `${objectId(winner.meta)} has the same modelName and wins, first by metadata.creationTimestamp, then by name`;
 }

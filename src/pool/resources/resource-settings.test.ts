@@ -57,7 +57,7 @@ describe("the flags about API objects", () => {
       [{ legacyCriticality: true }, "--legacy-criticality"],
     ] as const)
       expect(failure({ directory: undefined, ...flags })).toBe(
-        `FLAG_CONFLICT: ${name} applies to InferenceModels; give --resources FOLDER with them`,
+        `FLAG_CONFLICT: ${name} applies to InferenceModels; give --resources FOLDER with InferenceModels`,
       );
   });
 });

@@ -70,7 +70,10 @@ export function resourceSettings(flags: ResourceFlags): ResourceSettings | undef
           ? "--legacy-criticality"
           : undefined;
   if (idle !== undefined)
-    throw new SluiceError("FLAG_CONFLICT", `${idle} applies to InferenceModels; give --resources FOLDER with them`);
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      `${idle} applies to InferenceModels; give --resources FOLDER with InferenceModels`,
+    );
   return undefined;
 }
 

@@ -160,8 +160,8 @@ describe("which objects belong to the pool (api-resources 2.1, R-32)", () => {
       "InferenceModelRewrite default/group",
     ]);
     expect(notices[0]).toBe(
-      "InferenceModel default/group has no effect: it refers to InferencePool pool of group inference.networking.k8s.io, " +
-        "ours is InferencePool pool of group inference.networking.x-k8s.io",
+      "InferenceModel default/group has no effect: it refers to InferencePool pool of group inference.networking.k8s.io, but " +
+        "this process serves InferencePool pool of group inference.networking.x-k8s.io",
     );
   });
 
@@ -179,7 +179,7 @@ describe("which objects belong to the pool (api-resources 2.1, R-32)", () => {
     const mixed = { targets: targets("a", "b:1") };
     const { notices, store } = storeOf(chat("m", 1, mixed), madeRewrite("r", [rule("", "x"), rule("y", "a", "b:1")]));
     store.put(chat("m", 1, mixed));
-    const what = "gives weights to some of its targets: those without one get no requests";
+    const what = "gives weights to only some targets: targets without a weight get no requests";
     expect(notices).toEqual([`InferenceModel default/m ${what}`, `InferenceModelRewrite default/r ${what}`]);
   });
 
@@ -269,7 +269,7 @@ describe("the store as a whole", () => {
     store.replace([madePool(), ...many]);
     store.put(madeObjective("o7", 70));
     expect([store.size, store.full, store.objective("o7")]).toEqual([10_001, true, 70]);
-    const refusal = { code: "RESOURCE_LIMIT", message: "more than 10000 API objects; at most that many are kept" };
+    const refusal = { code: "RESOURCE_LIMIT", message: "there are more than 10000 API objects, the limit" };
     for (const another of [chat("x", 1), madeObjective("x", 1)])
       expect(() => store.put(another)).toThrow(expect.objectContaining(refusal));
     expect(() => store.replace([madePool(), ...many, chat("x", 1)])).toThrow(expect.objectContaining(refusal));

@@ -227,7 +227,11 @@ export class ResourceStore {
     const belongs = ownership(object, pool);
     if (belongs === "near") {
       const ours = describeReference({ kind: pool.kind, name: pool.meta.name, group: pool.group });
-      this.#tell(key, object, `has no effect: it refers to ${describeReference(object.poolRef)}, ours is ${ours}`);
+      this.#tell(
+        key,
+        object,
+        `has no effect: it refers to ${describeReference(object.poolRef)}, but this process serves ${ours}`,
+      );
     }
     if (belongs !== "ours") return;
     switch (object.kind) {
@@ -263,11 +267,11 @@ export class ResourceStore {
   }
 
   #tooMany(): SluiceError {
-    return new SluiceError("RESOURCE_LIMIT", `more than ${this.#maxObjects} API objects; at most that many are kept`);
+    return new SluiceError("RESOURCE_LIMIT", `there are more than ${this.#maxObjects} API objects, the limit`);
   }
 }
 
-const MIXED = "gives weights to some of its targets: those without one get no requests";
+const MIXED = "gives weights to only some targets: targets without a weight get no requests";
 
 /** Pools of the two groups are different objects; the other kinds exist in one group at a time (api-resources 3.2). */
 function keyOf(object: ResourceObject): string {

@@ -25,7 +25,7 @@ function poolRef(poolGroup: string, unknownKeys: UnknownKeys) {
       name: objectName("the name of the InferencePool"),
     },
     unknownKeys,
-    "the InferencePool it belongs to, for example `poolRef: {name: llama}`",
+    "the InferencePool of this object, for example `poolRef: {name: llama}`",
   );
 }
 
@@ -42,7 +42,7 @@ export const model: Kind = defineKind({
   schema: (unknownKeys) =>
     mapping(
       {
-        modelName: text({ max: 256, missing: "the `model` of the requests it is for" }),
+        modelName: text({ max: 256, missing: "the `model` of its requests" }),
         criticality: optional(z.enum(["Critical", "Standard", "Sheddable"])),
         targetModels: defaulting(
           z
@@ -65,7 +65,9 @@ export const model: Kind = defineKind({
     ),
   rules: ({ targetModels }) => weightsAllOrNone(targetModels, ["spec", "targetModels"]),
   warnings: ({ modelName }) =>
-    modelName === "" ? [{ path: ["spec", "modelName"], problem: "is empty, but a request always names a model" }] : [],
+    modelName === ""
+      ? [{ path: ["spec", "modelName"], problem: "is empty and matches no request: every request names a model" }]
+      : [],
   hints: HINTS,
   object: (meta, { modelName, criticality, targetModels, poolRef }) => ({
     kind: "InferenceModel",

@@ -111,7 +111,7 @@ async function fileKeys(
     clock,
     signature: () => fileSignature(jwks),
     changed: () => keys.readNow(),
-    unwatchable: (text) => log.warn({ file: jwks }, `keys of an issuer of tokens: ${text}`),
+    unwatchable: (text) => log.warn({ file: jwks }, `keys of a token issuer: ${text}`),
   });
   stops.push(() => watch.close());
   await keys.readNow();
@@ -133,9 +133,9 @@ async function fetched(url: string): Promise<string> {
     size += piece.length;
     // Leaving the loop destroys the body, and with it the connection.
     if (size > MAX_SET_BYTES)
-      throw new SluiceError("DOCUMENT_TOO_BIG", `${url} answers more than ${MAX_SET_BYTES} bytes`);
+      throw new SluiceError("DOCUMENT_TOO_BIG", `${url} answered more than ${MAX_SET_BYTES} bytes`);
     pieces.push(piece);
   }
-  if (statusCode !== 200) throw new SluiceError("DOCUMENT_UNREADABLE", `${url} answers ${statusCode}`);
+  if (statusCode !== 200) throw new SluiceError("DOCUMENT_UNREADABLE", `${url} answered ${statusCode}`);
   return Buffer.concat(pieces).toString("utf8");
 }

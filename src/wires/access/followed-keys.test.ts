@@ -53,7 +53,10 @@ it("changes are in force soon; a broken file and a removed one change nothing, e
   await poll("the second key", () => typeof keys.table.find(second.key, 0) === "object");
   expect([changes, [...keys.table.priorities]]).toEqual([2, [7]]);
   await put(second.text.replace("name: b", "nam: b"));
-  await poll("the error", () => told("error keys file: the changed file cannot be used").length === 1);
+  await poll(
+    "the error",
+    () => told("error keys file: the gateway cannot use the changed file and keeps the old keys").length === 1,
+  );
   expect(lines.at(-1)).toMatch(/unknown key `nam`; did you mean `name`/);
   await rm(file);
   await poll("the second error", () => told("does not exist").length === 1);
@@ -67,7 +70,7 @@ it("a file that every user can read gets a warning, and an empty one too", async
   await put("keys: []", 0o644);
   await keys.start();
   expect(told("warn keys file: every user of this machine can read it; run chmod o-rwx")).toHaveLength(1);
-  expect(told("warn keys file: it lists no key")).toHaveLength(1);
+  expect(told("warn keys file: the file lists no key")).toHaveLength(1);
 });
 
 it("a file of its owner and group gets no warning", async () => {

@@ -63,9 +63,12 @@ export class FollowedKeys {
     this.#table = new KeyTable(keys);
     changed();
     await this.#checkMode();
-    log.info({ file, keys: keys.length }, "keys file: its keys are in force");
+    log.info({ file, keys: keys.length }, "keys file: the gateway uses its keys");
     if (keys.length === 0)
-      log.warn({ file }, "keys file: it lists no key, so the gateway refuses every key; add one with sluice keys add");
+      log.warn(
+        { file },
+        "keys file: the file lists no key, so the gateway refuses every key; add a key with sluice keys add",
+      );
   }
 
   async #reload(): Promise<void> {
@@ -75,7 +78,7 @@ export class FollowedKeys {
     } catch (error) {
       log.error(
         { file, cause: messageOf(error) },
-        "keys file: the changed file cannot be used, so the old keys stay in force; correct the file",
+        "keys file: the gateway cannot use the changed file and keeps the old keys; correct the file",
       );
     }
   }

@@ -34,7 +34,7 @@ const FAULTS: Readonly<Record<KeyFault, Rejection>> = {
 };
 const IN_TARGET = new Rejection(
   "key_invalid",
-  `the request target holds a key, and logs on the way may have kept it; let the operator revoke the key, then ${HOW}`,
+  `the URL of the request holds a key, which logs may have stored; ask the operator to revoke this key, then ${HOW}`,
 );
 const MISSING = new Rejection("key_missing", `the request has no key; ${HOW}`);
 

@@ -87,16 +87,18 @@ export class IssuerKeys {
       this.#keys = createLocalJWKSet(keys);
       this.#readAt = clock.now();
       this.#mayReadAt = this.#readAt + COOL_DOWN;
-      if (isFirst) log.info({ place, keys: keys.keys.length }, "the keys of an issuer of tokens are in force");
+      if (isFirst) log.info({ place, keys: keys.keys.length }, "the gateway uses the keys of a token issuer");
     } catch (error) {
       this.#mayReadAt = clock.now() + COOL_DOWN_FAILED;
       const counts = this.#keys !== undefined && clock.now() - this.#readAt < TOO_OLD;
-      const effect = counts ? "Sluice uses the last keys for 24 h after it read them" : "tokens of this issuer get 503";
+      const effect = counts
+        ? "the gateway uses the last keys for 24 h after it read them"
+        : "tokens of this issuer get 503";
       this.#told.log(
         "error",
         "",
         { place, cause: messageOf(error) },
-        `the keys of an issuer of tokens cannot be read: ${effect}`,
+        `cannot read the keys of a token issuer: ${effect}`,
       );
     }
   }

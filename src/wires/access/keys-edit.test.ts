@@ -69,11 +69,11 @@ describe("a keys file", () => {
 
   it("refuses what makes no sense, with a hint", () => {
     const { text } = edit("").add({ name: "team-a" }, NOW);
-    expect(() => edit(text).add({ name: "team-a" }, NOW)).toThrow(/has a key "team-a" already.*rotate/);
+    expect(() => edit(text).add({ name: "team-a" }, NOW)).toThrow(/already has a key "team-a".*rotate/);
     expect(() => edit(text).revoke("team-b", NOW)).toThrow(/has no key "team-b"; did you mean `team-a`\?/);
     expect(() => edit(text).revoke("unlike", NOW)).toThrow(/has no key "unlike"; sluice keys list shows the names/);
     expect(() => edit(edit(text).revoke("team-a", NOW).text).rotate("team-a", 0, NOW)).toThrow(
-      /was revoked; add a new one/,
+      /was revoked; add a new key/,
     );
     expect(() => edit("keys: 7")).toThrow(/keys\.yaml:1:1: keys: expected a list/);
     expect(() => edit("").add({ name: "a\u0000b" }, NOW)).toThrow(/must not have control characters/);

@@ -24,8 +24,8 @@ export interface Edited {
 }
 
 /** The beginning of a new file. */
-const HEAD = `# The keys of a gateway: sluice gateway --keys FILE. sluice keys add, list, revoke and rotate change this file;
-# a gateway that runs follows it. It holds hashes of the keys; a hash does not reveal its key.
+const HEAD = `# The keys of a gateway: sluice gateway --keys FILE. Change this file with sluice keys add, revoke and rotate;
+# a running gateway reads each change. The file holds hashes of the keys; a hash does not reveal its key.
 `;
 
 /**
@@ -50,7 +50,7 @@ export class KeysEdit {
     if (this.#entries.some((entry) => entry.name === name))
       throw new SluiceError(
         "KEY_NAME",
-        `${this.#file} has a key ${JSON.stringify(name)} already; take another name, or give it a new secret: sluice keys rotate`,
+        `${this.#file} already has a key ${JSON.stringify(name)}; take another name, or give this key a new secret: sluice keys rotate`,
       );
     const { id, key, hash } = newKey(undefined);
     const { models, objective, priority, fairnessId, choosesFlow, expires } = fields;
@@ -88,7 +88,7 @@ export class KeysEdit {
   rotate(which: string, grace: number, now: number): Edited & { readonly key: string } {
     const { id, node, entry } = this.#find(which);
     if (entry.revoked !== undefined)
-      throw new SluiceError("KEY_NAME", `the key ${JSON.stringify(entry.name)} was revoked; add a new one`);
+      throw new SluiceError("KEY_NAME", `the key ${JSON.stringify(entry.name)} was revoked; add a new key`);
     const { key, hash } = newKey(id);
     node.delete("previous");
     if (grace > 0) node.set("previous", this.#document.createNode({ hash: entry.hash, until: timeText(now + grace) }));
@@ -104,7 +104,7 @@ export class KeysEdit {
     const names = this.#entries.map(({ name }) => name);
     const where =
       names.length === 0
-        ? "; the file is empty or does not exist: name another one with --file"
+        ? "; the file is empty or does not exist: name another file with --file"
         : "; sluice keys list shows the names";
     const hint = didYouMean(which, names) || where;
     throw new SluiceError("KEY_NAME", `${this.#file} has no key ${JSON.stringify(which.slice(0, 100))}${hint}`);

@@ -258,8 +258,8 @@ describe("the keys of an issuer", () => {
     clock.advance(600_001);
     expect(await tokens.verify(later, "peer")).toMatchObject({ reason: "token_unverifiable" });
     expect([told[0], told.at(-1)]).toEqual([
-      "the keys of an issuer of tokens cannot be read: Sluice uses the last keys for 24 h after it read them",
-      "the keys of an issuer of tokens cannot be read: tokens of this issuer get 503",
+      "cannot read the keys of a token issuer: the gateway uses the last keys for 24 h after it read them",
+      "cannot read the keys of a token issuer: tokens of this issuer get 503",
     ]);
   });
 

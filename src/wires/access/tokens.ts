@@ -136,7 +136,7 @@ export class Tokens {
 
 /** The key set has no such key. */
 const UNKNOWN_KEY = "unknown key";
-const BUSY = "the gateway checks too many tokens at the moment; try again in a second";
+const BUSY = "the gateway checks too many tokens at the moment; try again in 1 s";
 
 /** What is wrong, in words of ours: the library's messages may hold parts of the token. */
 function faultOf(error: unknown): Rejection | typeof UNKNOWN_KEY {

@@ -1,5 +1,6 @@
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { type Context, Hono } from "hono";
+import { messageOf } from "../../base/inference/errors.ts";
 import { CONTENT_TYPES, type ExpositionFormat, negotiateFormat } from "../../base/telemetry/exposition.ts";
 
 /** A request to the admin port, as the access check sees it. */
@@ -42,7 +43,10 @@ export function loopbackOnly(open: boolean): Authorize {
     // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
     // localhost.
     if (host !== undefined && !ADDRESS.test(host))
-      return { status: 403, message: `${path} answers by IP address or as localhost, not as ${host.slice(0, 100)}` };
+      return {
+        status: 403,
+        message: `${path} answers requests to an IP address or localhost, not to the host ${host.slice(0, 100)}`,
+      };
     return undefined;
   };
 }
@@ -70,12 +74,21 @@ export function adminRequest(
   };
 }
 
-/** An app that passes every request to `authorize` and serves `/metrics` in the format that the scraper prefers. */
+/**
+ * An app that passes every request to `authorize` and serves `/metrics` in the format that the scraper prefers. A route that throws
+ * gets 500 with the reason.
+ * @param failed logs what a route throws
+ */
 export function guardedApp(
   authorize: Authorize,
   metrics: (format: ExpositionFormat) => string | Promise<string>,
+  failed: (error: unknown) => void,
 ): Hono {
   const app = new Hono();
+  app.onError((error, context) => {
+    failed(error);
+    return context.json({ error: messageOf(error) }, 500);
+  });
   app.use(async (context, next) => {
     const { path } = context.req;
     // A page elsewhere cannot read an answer, but its requests would take the places of readers.

@@ -1,6 +1,5 @@
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
-import { messageOf } from "../../base/inference/errors.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { type BatchesSource, batchesRoutes } from "./batches-routes.ts";
@@ -21,16 +20,12 @@ interface BatchAdminOptions {
 /** The admin pages of `sluice batch-server`. `close` ends the streams of the page. */
 export function batchAdminApp(options: BatchAdminOptions): { readonly app: Hono; close(): void } {
   const { clock, authorize, metrics, feed, batches } = options;
-  const app = guardedApp(authorize, metrics);
+  const app = guardedApp(authorize, metrics, feed.failed);
   app.get("/healthz", (context) => context.text("ok\n"));
   batchesRoutes(app, batches, authorize);
   const stream = new FeedStream(clock, feed, (readers) => helloOf(feed, readers, { batches: true }));
   feedRoutes(app, feed, stream);
   pageRoutes(app);
-  app.onError((error, context) => {
-    feed.failed(error);
-    return context.json({ error: messageOf(error) }, 500);
-  });
   app.notFound((context) =>
     context.text("the paths are /metrics /healthz /debug/batches /debug/feed and the page at /\n", 404),
   );

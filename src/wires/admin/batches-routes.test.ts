@@ -2,9 +2,11 @@ import { afterEach, expect, it } from "vitest";
 import { FOREIGN_ORDERS, sendOrder, wrongBodies } from "../../../test/support/cancel-orders.ts";
 import { ask } from "../../../test/support/client.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { type AdminRequest, type Authorize, CANCEL_PATH, loopbackOnly } from "./access.ts";
 import type { BatchesSource } from "./batches-routes.ts";
 import type { BatchFeed } from "./feed/batches.ts";
+import type { FeedSource } from "./page/source.ts";
 import { type AdminServer, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
@@ -14,10 +16,12 @@ const FEED = { at: 1, open: 1, batches: [] } as unknown as Awaited<ReturnType<Ba
 let admin: AdminServer | undefined;
 /** The ids of the batches that were cancelled. */
 let cancelled: string[] = [];
+let logged: unknown[] = [];
 
 afterEach(async () => {
   await admin?.close();
   cancelled = [];
+  logged = [];
 });
 
 const SOURCE: BatchesSource = {
@@ -34,6 +38,7 @@ async function start(authorize: Authorize, batches: BatchesSource | null = SOURC
   admin = await startAdmin({
     ...{ host: "127.0.0.1", port: 0, clock: new VirtualClock(), views: VIEWS, authorize },
     batches: batches ?? undefined,
+    feed: { failed: (error: unknown) => void logged.push(error) } as FeedSource,
   });
   return `http://127.0.0.1:${admin.port}`;
 }
@@ -65,6 +70,25 @@ it("says which batch there is not, and which one has ended", async () => {
   expect(await cancel(url, '{"id":"batch_ended"}')).toEqual([
     ...[409, '{"error":"a batch with the status completed cannot be cancelled"}'],
   ]);
+});
+
+it("answers 503 with the reason while the store is away, and 500 to a fault of its own, which the log has", async () => {
+  const away = new SluiceError("BROKER_UNAVAILABLE", "redis://10.0.0.1:6379 does not answer");
+  let fault: Error = away;
+  const failing = () => Promise.reject(fault);
+  const url = await start(loopbackOnly(false), { feed: failing, cancel: failing });
+  const list = async () => {
+    const { status, text } = await ask(`${url}/debug/batches`);
+    return [status, text];
+  };
+  const because = [503, '{"error":"redis://10.0.0.1:6379 does not answer"}'];
+  expect(await list()).toEqual(because);
+  expect(await cancel(url)).toEqual(because);
+  expect(logged).toEqual([]);
+  fault = new TypeError("a fault");
+  expect(await list()).toEqual([500, '{"error":"a fault"}']);
+  expect(await cancel(url)).toEqual([500, '{"error":"a fault"}']);
+  expect(logged).toEqual([fault, fault]);
 });
 
 it.each(FOREIGN_ORDERS)("refuses %s, and cancels nothing", async (_, headers, status) => {

@@ -115,7 +115,10 @@ describe("the health port (A-86)", () => {
     const { health } = await start({}, { authorize: elsewhere });
     expect((await ask(`${health}/readyz`)).status).toBe(200);
     for (const path of ["/metrics", "/debug/gates", "/"]) {
-      expect(await ask(`${health}${path}`)).toMatchObject({ status: 404, text: "there are /healthz and /readyz\n" });
+      expect(await ask(`${health}${path}`)).toMatchObject({
+        status: 404,
+        text: "the paths are /healthz and /readyz\n",
+      });
     }
   });
 });
@@ -161,7 +164,7 @@ describe("the metrics port", () => {
     });
     expect(await ask(`${metrics}/debug/queues`)).toMatchObject({ status: 500, text: '{"error":"the broker is away"}' });
     const missing = await ask(`${metrics}/debug`);
-    expect([missing.status, missing.text]).toEqual([404, "there are /metrics /debug/gates /debug/queues\n"]);
+    expect([missing.status, missing.text]).toEqual([404, "the paths are /metrics /debug/gates /debug/queues\n"]);
   });
 });
 

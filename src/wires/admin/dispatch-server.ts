@@ -53,15 +53,16 @@ export interface DispatchAdmin {
  */
 export async function startDispatchAdmin(options: DispatchAdminOptions): Promise<DispatchAdmin> {
   const { host, views, clock, authorize } = options;
-  const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes");
+  const failed = (error: unknown): void => options.feed?.failed(error);
+  const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes", failed);
   try {
     const { feed, messages } = options;
     const stream = feed && new FeedStream(clock, feed, (readers) => helloOf(feed, readers));
-    const app = metricsApp(views, authorize, (routes) => {
+    const app = metricsApp(views, authorize, failed, (routes) => {
       if (feed !== undefined && stream !== undefined) feedRoutes(routes, feed, stream);
       if (messages !== undefined) messagesRoutes(routes, messages, authorize, clock);
     });
-    const metrics = await listen(app, { host, port: options.metricsPort }, "the metrics");
+    const metrics = await listen(app, { host, port: options.metricsPort }, "the metrics", failed);
     return {
       healthPort: (health.address() as AddressInfo).port,
       metricsPort: (metrics.address() as AddressInfo).port,
@@ -85,18 +86,22 @@ function healthApp(views: DispatchViews, clock: Clock): Hono {
     const error = await broker.problem();
     return error === undefined ? context.json({ status: "ready" }) : context.json({ status: "not ready", error }, 503);
   });
-  app.notFound((context) => context.text("there are /healthz and /readyz\n", 404));
+  app.notFound((context) => context.text("the paths are /healthz and /readyz\n", 404));
   return app;
 }
 
-function metricsApp(views: DispatchViews, authorize: Authorize, more: (app: Hono) => void): Hono {
-  const app = guardedApp(authorize, (format) => views.metrics(format));
+function metricsApp(
+  views: DispatchViews,
+  authorize: Authorize,
+  failed: (error: unknown) => void,
+  more: (app: Hono) => void,
+): Hono {
+  const app = guardedApp(authorize, (format) => views.metrics(format), failed);
   app.get("/debug/gates", async (context) => context.json(await views.gates()));
   app.get("/debug/queues", async (context) => context.json(await views.queues()));
   more(app);
   pageRoutes(app);
-  app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
-  app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
+  app.notFound((context) => context.text("the paths are /metrics /debug/gates /debug/queues\n", 404));
   return app;
 }
 

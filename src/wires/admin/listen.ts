@@ -27,11 +27,17 @@ export interface ListenOptions {
 /**
  * Serves `app`.
  * @param what name of the served app for the error message, such as "the admin pages"
+ * @param failed logs a failure of this process
  * @throws SluiceError LISTEN_FAILED when the port is not available
  */
-export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
+export function listen(
+  app: Hono,
+  { host, port, tls }: ListenOptions,
+  what: string,
+  failed: (error: unknown) => void,
+): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const answer = answering(app, host);
+    const answer = answering(app, host, failed);
     const server =
       tls === undefined
         ? createHttpServer(answer)
@@ -47,12 +53,23 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
 /**
  * Loads the bridge to Node's servers at the first request, not at the start: it uses the classes of fetch, so Node.js compiles undici.
  * Without the warm-up, a tenth of the CPU time of a start went there.
+ * Where somebody replaces the installed package while the process runs, the bridge may be gone by then: requests get 500.
  * @param hostname the host of a request that names none, as HTTP/1.0 allows
+ * @param failed called once
  */
-function answering(app: Hono, hostname: string): RequestListener {
+function answering(app: Hono, hostname: string, failed: (error: unknown) => void): RequestListener {
   let bridge: Promise<RequestListener> | undefined;
-  const load = async (): Promise<RequestListener> =>
-    (await import("@hono/node-server")).getRequestListener(app.fetch, { hostname }) as RequestListener;
+  const load = async (): Promise<RequestListener> => {
+    try {
+      return (await import("@hono/node-server")).getRequestListener(app.fetch, { hostname }) as RequestListener;
+    } catch (error) {
+      failed(error);
+      return (_, response) =>
+        void response
+          .writeHead(500, { "content-type": "text/plain; charset=utf-8", connection: "close" })
+          .end("sluice cannot load a part of itself; its log has the error. Restart it\n");
+    }
+  };
   return async (request, response) => {
     bridge ??= load();
     (await bridge)(request, response);

@@ -1,9 +1,9 @@
-import type { Context, Hono } from "hono";
+import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
-import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type Authorize, adminRequest, CANCEL_MESSAGE_PATH } from "./access.ts";
 import type { MessageFeed, MessageMarked, MessagesFeed } from "./feed/messages.ts";
 import { postedId, refused } from "./page/posted-json.ts";
+import { fromStore } from "./store-answer.ts";
 
 /** The longest body in bytes: an id may be long. */
 const MAX_BODY = 4096;
@@ -32,7 +32,7 @@ export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Aut
   app.get(MESSAGES_PATH, async (context) => {
     if (source.unable !== undefined) return refused(context, 409, source.unable);
     const queue = context.req.query("queue");
-    if (queue === undefined) return refused(context, 400, "the query is ?queue=NAME");
+    if (queue === undefined) return refused(context, 400, "name the queue with ?queue=NAME");
     const verdict = await authorize(adminRequest(context, { method: "POST", path: CANCEL_MESSAGE_PATH }));
     return fromStore(context, async () => {
       const messages = await source.next(queue);
@@ -53,17 +53,7 @@ export function messagesRoutes(app: Hono, source: MessagesSource, authorize: Aut
     return fromStore(context, async () =>
       (await source.cancel(id))
         ? context.json({ id } satisfies MessageMarked)
-        : refused(context, 404, "no message of this ID can be cancelled: it has ended, or there never was one"),
+        : refused(context, 404, "cannot cancel a message with this ID: it has ended, or never existed"),
     );
   });
-}
-
-/** A store that is away is no fault of this process. */
-async function fromStore(context: Context, answer: () => Promise<Response>): Promise<Response> {
-  try {
-    return await answer();
-  } catch (error) {
-    if (error instanceof SluiceError) return refused(context, 503, messageOf(error));
-    throw error;
-  }
 }

@@ -37,31 +37,37 @@ interface PageFile {
 /** A file of the documentation. Nothing else below the folder has such a name. */
 const DOCS = /^\/docs\/(?:[\w-]+\/)?[\w-]+\.(?:html|css)$/;
 
-/** Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0040-the-page.md). */
-export function pageRoutes(app: Hono): void {
-  app.get("/", (context) => answer(context, "index.html"));
-  app.get("/icon.svg", (context) => answer(context, "icon.svg"));
-  app.get("/assets/:name", (context) => answer(context, `assets/${context.req.param("name")}`));
-  app.get("/docs/*", docs);
+/**
+ * Adds the page at `/` and its files. Reads them at the first request, and in a clone builds them first (docs/adr/0040-the-page.md).
+ * @param pages the built page; rejects when it cannot be built
+ */
+export function pageRoutes(app: Hono, pages: () => Promise<Page> = pageFiles): void {
+  app.get("/", (context) => answer(context, "index.html", pages));
+  app.get("/icon.svg", (context) => answer(context, "icon.svg", pages));
+  app.get("/assets/:name", (context) => answer(context, `assets/${context.req.param("name")}`, pages));
+  app.get("/docs/*", (context) => docs(context, pages));
 }
 
-/** The documentation is read seldom, so it is not kept in memory. */
-async function docs(context: Context): Promise<Response> {
+/** The documentation is read seldom, so it is not kept in memory. Rejects when it cannot be built or read: that is no missing page. */
+async function docs(context: Context, pages: () => Promise<Page>): Promise<Response> {
   const { path } = context.req;
+  const missing = () => context.text("the documentation has no such page; /docs/index.html lists all pages\n", 404);
+  if (!DOCS.test(path)) return missing();
+  const { folder } = await pages();
+  let text: string;
   try {
-    if (!DOCS.test(path)) throw new Error("no such name");
-    const { folder } = await pageFiles();
-    const text = await readFile(join(folder, path), "utf8");
-    return context.body(text, 200, { ...HEADERS, "content-type": TYPES[extname(path)]!, "cache-control": "no-cache" });
-  } catch {
-    return context.text("the documentation has no such page: /docs/index.html lists them\n", 404);
+    text = await readFile(join(folder, path), "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return missing();
+    throw error;
   }
+  return context.body(text, 200, { ...HEADERS, "content-type": TYPES[extname(path)]!, "cache-control": "no-cache" });
 }
 
-async function answer(context: Context, name: string): Promise<Response> {
+async function answer(context: Context, name: string, pages: () => Promise<Page>): Promise<Response> {
   let file: PageFile | undefined;
   try {
-    file = (await pageFiles()).files.get(name);
+    file = (await pages()).files.get(name);
   } catch (error) {
     return context.text(`the page is not available: ${messageOf(error)}\n`, 503);
   }
@@ -77,7 +83,8 @@ async function answer(context: Context, name: string): Promise<Response> {
   });
 }
 
-interface Page {
+/** The built page with the documentation. */
+export interface Page {
   readonly folder: string;
   /** By their path below the folder. */
   readonly files: ReadonlyMap<string, PageFile>;

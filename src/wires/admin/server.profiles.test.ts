@@ -35,7 +35,7 @@ describe("/debug/pprof", () => {
   it.each(["0", "61", "-1", "1.5", "", "x", "1e1", "9999"])("refuses %j seconds (bound)", async (seconds) => {
     const { taken, get } = routes("busy");
     const answer = await get(`/debug/pprof/profile?seconds=${seconds}`);
-    expect([answer.status, await answer.text()]).toEqual([400, "seconds is a whole number from 1 to 60\n"]);
+    expect([answer.status, await answer.text()]).toEqual([400, "seconds must be a whole number from 1 to 60\n"]);
     expect(taken).toEqual([]);
   });
 

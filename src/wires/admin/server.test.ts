@@ -261,7 +261,7 @@ describe("the admin port", () => {
     const missing = await ask(`${url}/debug/decisions/99`);
     expect(missing.status).toBe(404);
     expect(JSON.parse(missing.text).error).toBe(
-      "no decision 99. The process has 2 decisions, the oldest from 2026-01-01T00:00:00.000Z; it keeps at most the newest 4,096, and none of requests that it could not read.\nGive the x-request-id of the request, its first eight characters, or the number of the decision. sluice explain --last shows the newest decision, and /debug/decisions of the admin port lists the newest 100",
+      "no decision 99. The process has 2 decisions, the oldest from 2026-01-01T00:00:00.000Z; it keeps at most the newest 4,096 decisions, and no decision for a request that it could not read.\nGive the x-request-id of the request, its first eight characters, or the number of the decision. sluice explain --last shows the newest decision, and /debug/decisions of the admin port lists the newest 100",
     );
   });
 

@@ -47,7 +47,7 @@ const POSTED: ReadonlySet<string> = new Set([CHECK_PATH, CANCEL_PATH]);
 
 const NO_LIMITS = "this process has no limits by key and model; `sluice gateway --limits FILE` sets some";
 
-const NO_PEERS = "this process shares nothing with other replicas; `--peers redis://HOST:6379` lets it";
+const NO_PEERS = "this process shares nothing with other replicas; to share, give `--peers redis://HOST:6379`";
 
 const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
@@ -57,7 +57,8 @@ const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;
-  const app = guardedApp(authorize, (format) => views.metrics(format));
+  const failed = (error: unknown): void => options.feed?.failed(error);
+  const app = guardedApp(authorize, (format) => views.metrics(format), failed);
 
   app.get("/healthz", (context) => context.text("ok\n"));
   app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
@@ -120,7 +121,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   pageRoutes(app);
   app.notFound((context) => context.text(`the paths are ${PATHS} and the page at /\n`, 404));
 
-  const server = await listen(app, options, "the admin pages");
+  const server = await listen(app, options, "the admin pages", failed);
   const address = server.address() as AddressInfo;
   return {
     host: options.host,
@@ -180,11 +181,11 @@ export function profileRoutes(app: Hono, profiler: Profiler): void {
       const text = context.req.query("seconds") ?? String(DEFAULT_SECONDS[kind]);
       const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
       if (seconds < 1 || seconds > MAX_SECONDS)
-        return context.text(`seconds is a whole number from 1 to ${MAX_SECONDS}\n`, 400);
+        return context.text(`seconds must be a whole number from 1 to ${MAX_SECONDS}\n`, 400);
       const profile = await profiler.take(kind, seconds, context.req.raw.signal);
       if (profile === "busy") return context.text("another profile is being taken; try again when it is done\n", 409);
       if (profile === "unavailable")
-        return context.text("this Node.js has no inspector, so it takes no profiles\n", 501);
+        return context.text("this Node.js has no inspector, so it cannot take profiles\n", 501);
       return context.body(profile, 200, {
         "content-type": "application/octet-stream",
         "content-disposition": `attachment; filename="${kind}.pb.gz"`,

@@ -30,7 +30,7 @@ export function batchApi(services: BatchApiServices): BatchApi {
     if (error instanceof ApiError) return context.json(error.body, error.status);
     services.onError(error);
     if (error instanceof SluiceError && AWAY.has(error.code))
-      return context.json(new ApiError(503, "storage_error", "the store of the server cannot be used now").body, 503);
+      return context.json(new ApiError(503, "storage_error", "the server cannot use its store now").body, 503);
     return context.json(new ApiError(500, "internal_error", "the server failed; its log has the reason").body, 500);
   });
   return async (request, caller) => app.fetch(request, { caller });

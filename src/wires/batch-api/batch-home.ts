@@ -140,7 +140,7 @@ function lockedSpool(path: string): { readonly folder: BatchFolder; readonly loc
       if (!(error instanceof SluiceError) || error.code !== "BATCH_SERVED") throw error;
     }
   }
-  throw new SluiceError("BATCH_SERVED", `${MOST_SPOOLS} other processes use ${path} already`);
+  throw new SluiceError("BATCH_SERVED", `${MOST_SPOOLS} other processes already use ${path}`);
 }
 
 /** The figures of one page of metrics are those that the store told for the page before. */

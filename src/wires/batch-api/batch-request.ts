@@ -25,7 +25,7 @@ export async function readBatchRequest(request: Request, caller: BatchCaller, li
     const issue = parsed.error.issues[0]!;
     const unknown = issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [];
     const param = [...issue.path, ...unknown].join(".").slice(0, 200);
-    throw invalidParameter(param, unknown.length > 0 ? "there is no such parameter" : issue.message);
+    throw invalidParameter(param, unknown.length > 0 ? "unknown parameter" : issue.message);
   }
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.data;
   if (output_expires_after && output_expires_after.seconds > limits.keep)

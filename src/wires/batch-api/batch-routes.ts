@@ -17,13 +17,9 @@ export function batchRoutes({ store, limits, clock, wake }: BatchApiServices): H
     if (made === "no-file")
       throw new ApiError(400, "file_not_found", "you have no file with this id and the purpose batch", "input_file_id");
     if (made === "caller-full")
-      throw new ApiError(
-        429,
-        "too_many_batches",
-        `you have ${limits.callerBatches} open batches, the most there may be`,
-      );
+      throw new ApiError(429, "too_many_batches", `you have ${limits.callerBatches} open batches, the limit`);
     if (made === "all-full")
-      throw new ApiError(429, "too_many_batches", "the server has as many open batches as it takes; try again later");
+      throw new ApiError(429, "too_many_batches", "the server has reached its limit of open batches; try again later");
     wake();
     return context.json(batchObject(made));
   });

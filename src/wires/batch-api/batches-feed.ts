@@ -28,7 +28,7 @@ export function batchesSource({ store, clock, log, wake }: BatchesParts): Batche
       const batch = await store.any(id);
       if (batch === undefined) return undefined;
       if (isCancelled) {
-        log.info({ batch: id, caller: batch.caller.name }, "a batch is cancelled by the admin port");
+        log.info({ batch: id, caller: batch.caller.name }, "the admin port cancels a batch");
         wake();
       }
       return { batch: feedOf(batch, now), isCancelled };

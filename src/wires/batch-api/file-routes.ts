@@ -110,7 +110,7 @@ function lifeOf(fields: ReadonlyMap<string, string>, { keep }: BatchLimits): num
     if (!["purpose", "expires_after[anchor]", "expires_after[seconds]"].includes(name))
       throw invalidParameter(
         name,
-        "there is no such field; there are file, purpose, expires_after[anchor], expires_after[seconds]",
+        "unknown field; known are file, purpose, expires_after[anchor], expires_after[seconds]",
       );
   const [anchor, seconds] = [fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")];
   if (anchor === undefined && seconds === undefined) return keep;
@@ -121,7 +121,7 @@ function lifeOf(fields: ReadonlyMap<string, string>, { keep }: BatchLimits): num
 }
 
 function tooManyFiles({ callerFiles }: BatchLimits): ApiError {
-  return new ApiError(429, "quota_exceeded", `you have ${callerFiles} files, the most there may be; delete some`);
+  return new ApiError(429, "quota_exceeded", `you have ${callerFiles} files, the limit; delete some`);
 }
 
 function tooManyBytes({ callerBytes }: BatchLimits): ApiError {
@@ -148,7 +148,7 @@ class Uploads {
     const { callerFiles, callerBytes, fileBytes } = limits;
     const own = this.#byOwner.get(owner) ?? { bytes: 0, uploads: 0 };
     if (own.uploads >= CALLER_UPLOADS || this.#all >= ALL_UPLOADS)
-      throw new ApiError(429, "too_many_uploads", "too many uploads are under way; try again when one has ended");
+      throw new ApiError(429, "too_many_uploads", "too many uploads are running; try again when one has ended");
     if (usage.files + own.uploads >= callerFiles) throw tooManyFiles(limits);
     this.#byOwner.set(owner, own);
     own.uploads++;

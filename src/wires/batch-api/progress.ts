@@ -37,11 +37,11 @@ function reasonOf(gate: GateState | undefined): string {
     case undefined:
       return "the server is starting";
     case "none":
-      return "lines go whenever a worker is free";
+      return "Sluice sends a line when a worker is free";
     case "open":
-      return `${shareOf(gate.budget)} of the model servers is free, above the ${shareOf(gate.baseline)} that stays free for other requests`;
+      return `${shareOf(gate.budget)} of the model servers is free, more than the ${shareOf(gate.baseline)} kept free for other requests`;
     case "closed":
-      return `${shareOf(gate.budget)} of the model servers is free, and ${shareOf(gate.baseline)} stays free for other requests`;
+      return `${shareOf(gate.budget)} of the model servers is free, but ${shareOf(gate.baseline)} must stay free for other requests`;
     case "latched":
       return "the model servers were overloaded a moment ago";
     case "unknown":

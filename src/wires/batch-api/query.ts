@@ -16,7 +16,7 @@ export function listPart(
   const known = ["after", "limit", "order", ...more];
   const unknown = Object.keys(query).find((name) => !known.includes(name));
   if (unknown !== undefined)
-    throw invalidParameter(unknown.slice(0, 100), `there is no such parameter; there are ${known.join(", ")}`);
+    throw invalidParameter(unknown.slice(0, 100), `unknown parameter; known are ${known.join(", ")}`);
   const { after, limit = String(limits.usual), order = "desc" } = query;
   if (!/^\d{1,6}$/.test(limit) || Number(limit) < 1 || Number(limit) > limits.most)
     throw invalidParameter("limit", `limit must be a whole number from 1 to ${limits.most}`);

@@ -68,7 +68,7 @@ async function received(
   form.on("error", () => fail(BROKEN_OFF));
   form.on("field", (name, value, nameTruncated, valueTruncated) => {
     if (nameTruncated || valueTruncated) fail(invalidParameter(name.slice(0, 100), "the field is too long"));
-    else if (fields.has(name)) fail(invalidParameter(name, "the field is there twice"));
+    else if (fields.has(name)) fail(invalidParameter(name, "the form has the field twice"));
     else fields.set(name, value);
   });
   form.on("file", (name, stream, filename) => {

@@ -24,7 +24,7 @@ function heading(plan: BootstrapPlan): string {
     "",
     ...SUMMARY[plan.variant],
     "",
-    `Envoy connects to ${pickersText(plan)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
+    `Envoy connects to ${pickersText(plan)}${plan.tls === undefined ? " in clear text" : " with TLS"}; run the picker with`,
     `  ${run.join(" ")}`,
     ...plan.warnings.flatMap((warning) => ["", `Note: ${warning}.`]),
     "",

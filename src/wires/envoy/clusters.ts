@@ -128,7 +128,7 @@ function tls({ pins, ca }: PickerTls, host: string): Tree {
     typed_config: typed("extensions.transport_sockets.tls.v3.UpstreamTlsContext", {
       sni: literal ? undefined : host,
       common_tls_context: {
-        alpn_protocols: commented("The health check needs it, too.", ["h2"]),
+        alpn_protocols: commented("The health check also needs h2.", ["h2"]),
         validation_context: unchecked
           ? commented("Envoy accepts any certificate; --pin or --ca restricts it to the picker's.", validation)
           : validation,

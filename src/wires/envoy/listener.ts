@@ -130,7 +130,7 @@ function httpFilters(plan: BootstrapPlan): Tree {
 /** The header that a route adds for the served report, when the report needs a header. */
 function servedHeader(plan: BootstrapPlan): Tree | undefined {
   if (plan.servedReport !== "header") return undefined;
-  return commented("The router adds it before the filters see the response; header_to_metadata removes it.", [
+  return commented("The router adds this header before the filters see the response; header_to_metadata removes it.", [
     {
       header: { key: UPSTREAM_ADDRESS, value: "%UPSTREAM_REMOTE_ADDRESS%" },
       append_action: "OVERWRITE_IF_EXISTS_OR_ADD",
@@ -146,13 +146,13 @@ function extProc(plan: BootstrapPlan): Tree {
       grpc_service: {
         envoy_grpc: { cluster_name: "epp", authority: hostPort(plan.picker.host, plan.picker.port) },
         retry_policy: commented(
-          "Survives a GOAWAY and the death of a picker that has not answered yet; the cluster's max_retries must allow it.",
+          "Retries after a GOAWAY, and after the death of a picker that has not answered yet; the cluster's max_retries must allow this.",
           {
             num_retries: 3,
             retry_on: "refused-stream,connect-failure,reset",
             retry_back_off: { base_interval: "0.01s", max_interval: "0.1s" },
             retry_host_predicate: commented(
-              "Asks another picker. Without this, a retry takes the one that has just died again: it has the fewest requests.",
+              "Asks another picker. Without this, a retry asks the picker that has just died, which has the fewest requests.",
               previousHosts(),
             ),
             host_selection_retry_max_attempts: HOST_DRAWS,
@@ -173,7 +173,7 @@ function extProc(plan: BootstrapPlan): Tree {
         request_body_mode: duplex
           ? "FULL_DUPLEX_STREAMED"
           : commented("Envoy keeps the body for retries, and for the case that the picker fails.", "BUFFERED"),
-        request_trailer_mode: duplex ? commented("The duplex body mode demands it.", "SEND") : undefined,
+        request_trailer_mode: duplex ? commented("The duplex body mode needs this.", "SEND") : undefined,
         response_header_mode: "SEND",
         response_body_mode: "FULL_DUPLEX_STREAMED",
         response_trailer_mode: "SEND",
@@ -217,7 +217,7 @@ function constantHint(plan: BootstrapPlan): Tree {
 }
 
 function headerHint({ subsetHeader, subset }: BootstrapPlan): Tree {
-  const instead = subset.length > 0 ? " It replaces the constant one." : "";
+  const instead = subset.length > 0 ? " It replaces the constant hint." : "";
   const why = `The same from a request header, a comma-separated list.${instead} A client that sends the header chooses among the endpoints: strip it from clients without that right.`;
   const script = [
     "function envoy_on_request(handle)",

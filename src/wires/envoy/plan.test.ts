@@ -76,7 +76,7 @@ describe("what becomes of failureMode (V-6)", () => {
       const plan = planBootstrap({ ...OPTIONS, variant, pool: open });
       expect(plan.failOpen).toBe(false);
       expect(plan.warnings).toEqual([
-        `pool llm asks for FailOpen, but without a picker the variant ${variant} knows no server: it fails closed; use override-host`,
+        `pool llm asks for FailOpen, but the variant ${variant} fails closed: without a picker, Envoy knows no server; use override-host`,
       ]);
     }
     const duplex = planBootstrap({ ...KNOWN_SERVERS, pool: open, requestBodyMode: "full-duplex" });

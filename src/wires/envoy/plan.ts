@@ -33,7 +33,7 @@ export function planBootstrap(options: BootstrapOptions): BootstrapPlan {
   const warnings: string[] = [];
   if (wanted && !failOpen)
     warnings.push(
-      `pool ${pool.meta.name} asks for FailOpen, but without a picker the variant ${variant} knows no server: it fails closed; use override-host`,
+      `pool ${pool.meta.name} asks for FailOpen, but the variant ${variant} fails closed: without a picker, Envoy knows no server; use override-host`,
     );
   if (failOpen && requestBodyMode === "full-duplex")
     warnings.push(
@@ -104,7 +104,7 @@ function refuseUnusableHosts(endpoints: readonly SocketAddress[]): void {
   if (named !== undefined)
     throw new SluiceError(
       "ENVOY_ENDPOINTS",
-      `the endpoint ${named.host}:${named.port} is a host name; Envoy finds a pick among its hosts by IP address, so list addresses`,
+      `the endpoint ${named.host}:${named.port} is a host name; Envoy finds the picked endpoint by its IP address, so list IP addresses`,
     );
 }
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { namespaces, pairs } from "../../../test/support/extproc-arbitraries.ts";
 import { encodeRequest, headerMap, type Plain, struct } from "../../../test/support/extproc-client.ts";
-import { decodeProcessingRequest } from "./decode.ts";
+import { decodeProcessingRequest, PassingChunk } from "./decode.ts";
 import type { Struct } from "./messages.ts";
 import { metadataOf, upstreamAddressOf } from "./metadata.ts";
 
@@ -104,8 +104,10 @@ describe("decoding against protobufjs", () => {
       fc.property(request, unknown, unknown, ({ message }, before, after) => {
         const bytes = encodeRequest(message);
         const padded = Buffer.concat([Buffer.from(before, "hex"), bytes, Buffer.from(after, "hex")]);
-        const { message: _own, ...wanted } = decodeProcessingRequest(bytes);
-        expect(decodeProcessingRequest(padded)).toMatchObject(wanted);
+        const { message: _own, plainFrom, plainTo, ...wanted } = decodeProcessingRequest(bytes);
+        const shift = plainTo > 0 ? before.length / 2 : 0;
+        const found = { ...wanted, plainFrom: plainFrom + shift, plainTo: plainTo + shift };
+        expect(decodeProcessingRequest(padded)).toMatchObject(found);
       }),
     );
   });
@@ -131,5 +133,59 @@ describe("decoding against protobufjs", () => {
       { numRuns: 300 },
     );
     fc.assert(fc.property(fc.uint8Array({ maxLength: 100 }), read), { numRuns: 2000 });
+  });
+});
+
+describe("a chunk that passes", () => {
+  const chunk = new PassingChunk();
+  const sizes = fc.oneof(fc.nat(300), fc.constantFrom(0, 1, 125, 126, 127, 128, 129, 130, 8000));
+  const body = fc
+    .record({ size: sizes, end: fc.boolean(), metadata: fc.option(namespaces), attributes: fc.option(namespaces) })
+    .map(({ size, end, metadata, attributes }) => ({
+      responseBody: { body: Buffer.alloc(size, 7), endOfStream: end },
+      ...(metadata === null ? {} : { metadataContext: { filterMetadata: structs(metadata) } }),
+      ...(attributes === null ? {} : { attributes: structs(attributes) }),
+    }));
+
+  it("is what protobufjs writes for a chunk of a response", () => {
+    fc.assert(
+      fc.property(body, (message) => {
+        const { responseBody } = message;
+        const bytes = Buffer.concat([Buffer.from("x"), encodeRequest(message), Buffer.from("y")]);
+        expect(chunk.read(bytes, 1, bytes.length - 1)).toBe(true);
+        expect(bytes.subarray(chunk.from, chunk.to)).toEqual(responseBody.body);
+        expect(chunk.end).toBe(responseBody.endOfStream);
+      }),
+    );
+  });
+
+  it("is never another message than the decoder reads", () => {
+    let read = 0;
+    const changes = fc.array(fc.tuple(fc.nat(12), fc.constantFrom(0, 1, 2, 0x0a, 0x10, 0x2a, 0x80, 0xff)), {
+      maxLength: 2,
+    });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          request.map(({ message }) => message),
+          body,
+        ),
+        changes,
+        fc.nat(3),
+        (message, bytes, cut) => {
+          const encoded = Buffer.from(encodeRequest(message));
+          for (const [at, byte] of bytes) if (at < encoded.length) encoded[at] = byte;
+          const behind = Math.max(0, encoded.length - cut);
+          if (!chunk.read(encoded, 0, behind)) return;
+          read++;
+          const decoded = decodeProcessingRequest(encoded.subarray(0, behind));
+          expect(decoded).toMatchObject({ kind: "response_body", endOfStream: chunk.end, observabilityMode: false });
+          expect([...decoded.body]).toEqual([...encoded.subarray(chunk.from, chunk.to)]);
+          expect(decoded.protocolConfig).toBeUndefined();
+        },
+      ),
+      { numRuns: 2000 },
+    );
+    expect(read).toBeGreaterThan(100);
   });
 });

@@ -1,4 +1,4 @@
-import { prependPrefix } from "../../base/grpc/frames.ts";
+import { FRAME_PREFIX, prependPrefix } from "../../base/grpc/frames.ts";
 import type { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
 import type { CommonReply, EncodedStruct, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
@@ -98,7 +98,7 @@ function writeChanges(writer: Writer, reply: CommonReply): void {
 
 /** Writes a `HeaderMutation` in the field `tag`; writes nothing when nothing changes. */
 function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges): void {
-  const { set, remove } = changes;
+  const { set, remove, echoed } = changes;
   const mutation = writer.length;
   if (remove !== undefined) {
     for (let at = remove.length - 1; at >= 0; at--) {
@@ -107,13 +107,21 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
       writer.close(LEN_2, name);
     }
   }
+  const literal = changes.literalAppendAction === true;
+  if (echoed !== undefined) {
+    const { bytes, ranges, count } = echoed;
+    for (let at = 2 * count - 2; at >= 0; at -= 2) {
+      const option = writer.length;
+      if (literal) writeAppendAction(writer);
+      // An entry of a map and the header of an option have the same field number.
+      writer.range(bytes, ranges[at]!, ranges[at + 1]!);
+      writer.close(LEN_1, option);
+    }
+  }
   if (set !== undefined) {
     for (let at = set.length - 1; at >= 0; at--) {
       const option = writer.length;
-      if (changes.literalAppendAction === true) {
-        writer.byte(OVERWRITE_IF_EXISTS_OR_ADD);
-        writer.byte(VARINT_3);
-      }
+      if (literal) writeAppendAction(writer);
       const header = writer.length;
       // Always raw_value: a value in field 2 arrives as an empty header (envoy-data-plane 1.3, E-03).
       writeText(writer, LEN_3, set.values[at]!);
@@ -123,6 +131,11 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
     }
   }
   if (writer.length > mutation) writer.close(tag, mutation);
+}
+
+function writeAppendAction(writer: Writer): void {
+  writer.byte(OVERWRITE_IF_EXISTS_OR_ADD);
+  writer.byte(VARINT_3);
 }
 
 /** Writes a text of one byte per character. Leaves out an empty text, as every canonical encoding does. */
@@ -188,6 +201,17 @@ export function sendBody(
 }
 
 /**
+ * Sends one piece of a body that fits in one reply, as `sendBody` does.
+ * @param piece at most `MAX_BODY_CHUNK` bytes
+ */
+export function sendChunk(stream: GrpcStream, writer: Writer, phase: Phase, piece: Uint8Array, end: boolean): boolean {
+  const size = piece.length;
+  writeChunkHeader(writer, phase, size, end, undefined);
+  const writable = writer.sendTo(stream);
+  return size === 0 ? writable : stream.sendFramed(piece, 0, size);
+}
+
+/**
  * Sends one `body` reply: the whole body of the mode BUFFERED, with the other changes that this reply may make. Without bytes
  * the received body stays unchanged. That is also the reply to a chunk in the mode STREAMED.
  * @param pieces the bytes in order, cut anywhere
@@ -231,6 +255,10 @@ function writeChunkHeader(
   metadata: Struct | EncodedStruct | undefined,
 ): void {
   writer.begin();
+  if (metadata === undefined && size < MAX_SHORT) {
+    writeShortHeader(writer, phase, size, endOfStream);
+    return;
+  }
   if (size > 0) {
     writer.varint(size);
     writer.byte(LEN_1);
@@ -245,4 +273,48 @@ function writeChunkHeader(
   writer.close(BODY_RESPONSE[phase], 0, size);
   if (metadata !== undefined) writeMetadata(writer, metadata);
   prependPrefix(writer, size);
+}
+
+/** Body bytes in a reply whose lengths, and that of its gRPC message, have at most two bytes. */
+const MAX_SHORT = 0x3fff - 32;
+
+/** The bytes that a field with a length below 2^14 has in front of its value. */
+function headOf(length: number): number {
+  return length < 0x80 ? 2 : 3;
+}
+
+function putHead(to: Uint8Array, at: number, tag: number, length: number): number {
+  to[at] = tag;
+  if (length < 0x80) {
+    to[at + 1] = length;
+    return at + 2;
+  }
+  to[at + 1] = (length & 0x7f) | 0x80;
+  to[at + 2] = length >> 7;
+  return at + 3;
+}
+
+/** The same from front to back: most chunks of a stream are short, and each costs only these writes. */
+function writeShortHeader(writer: Writer, phase: Phase, size: number, endOfStream: boolean): void {
+  const body = (endOfStream ? 2 : 0) + (size > 0 ? headOf(size) + size : 0);
+  const streamed = headOf(body) + body;
+  const mutation = headOf(streamed) + streamed;
+  const common = headOf(mutation) + mutation;
+  const message = headOf(common) + common;
+  let at = writer.claim(FRAME_PREFIX + message - size);
+  const to = writer.memory;
+  to[at] = 0;
+  to[at + 1] = 0;
+  to[at + 2] = 0;
+  to[at + 3] = message >> 8;
+  to[at + 4] = message & 0xff;
+  at = putHead(to, at + FRAME_PREFIX, BODY_RESPONSE[phase], common);
+  at = putHead(to, at, LEN_1, mutation);
+  at = putHead(to, at, LEN_3, streamed);
+  at = putHead(to, at, LEN_3, body);
+  if (endOfStream) {
+    to[at++] = VARINT_2;
+    to[at++] = 1;
+  }
+  if (size > 0) putHead(to, at, LEN_1, size);
 }

@@ -1,5 +1,5 @@
 import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
-import type { HeaderChanges } from "./messages.ts";
+import type { EchoedHeaders, HeaderChanges, ProcessingRequest } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** The header changes of a reply: entries to set in order, and names to remove. */
@@ -7,6 +7,9 @@ export interface HeaderMutation extends HeaderChanges {
   readonly set: HeaderList;
   readonly remove: readonly string[];
 }
+
+/** Where the headers came from: a reply repeats their bytes, if it can. */
+export type Received = Pick<ProcessingRequest, "message" | "plainFrom" | "plainTo">;
 
 /** The changes that plugins ask for. */
 type Changes = Pick<RequestMutation, "added" | "removed">;
@@ -37,12 +40,14 @@ export interface RequestMutation {
  * echoed. It removes control headers that a client sent. Source: epp-protocol 3.4, E-20 to E-27, D-26.
  * @param echoes whether the mutation repeats unchanged headers: the value of the option, but false for the mode BUFFERED
  *   (epp-protocol 3.9)
+ * @param received the message with the headers; absent = an echo is in `set`
  */
 export function requestMutation(
   headers: HeaderList,
   values: RequestMutation,
   options: WireOptions,
   echoes: boolean = options.echoUnchangedHeaders,
+  received?: Received | undefined,
 ): HeaderMutation {
   const { added, requestId } = values;
   const destinationKey = options.destinationKey.toLowerCase();
@@ -54,28 +59,32 @@ export function requestMutation(
   const ownRequestId = requestId !== undefined && added?.get(HEADER.requestId) === undefined;
   if (ownRequestId) append(set, HEADER.requestId, requestId);
   if (added !== undefined) addAll(added, set, limit, destinationKey, ":path");
-  if (echoes) echo(headers, set, limit, values, destinationKey, ownRequestId);
-  return { set, remove, literalAppendAction: options.literalAppendAction };
+  const echoed = echoes ? echo(headers, set, limit, values, destinationKey, ownRequestId, received) : undefined;
+  return { set, echoed, remove, literalAppendAction: options.literalAppendAction };
 }
 
 /**
  * The mutation of response headers: the debug marker, then the headers that plugins set, then the echo. Source: epp-protocol
  * 4.2, E-60, E-61.
  * @param lengthChanges the body may change later, so the declared length may be wrong
+ * @param received as of `requestMutation`
  */
 export function responseMutation(
   headers: HeaderList,
   added: HeaderList | undefined,
   lengthChanges: boolean,
   options: WireOptions,
+  received?: Received | undefined,
 ): HeaderMutation {
   const remove = lengthChanges ? CONTENT_LENGTH_REMOVED : NOTHING_REMOVED;
   const limit = MAX_ENTRIES - remove.length;
   const set = new HeaderList();
   append(set, HEADER.debug, "true");
   if (added !== undefined) addAll(added, set, limit, HEADER.debug, ":status");
-  if (options.echoUnchangedHeaders) echo(headers, set, limit, { added }, HEADER.debug, false);
-  return { set, remove, literalAppendAction: options.literalAppendAction };
+  const echoed = options.echoUnchangedHeaders
+    ? echo(headers, set, limit, { added }, HEADER.debug, false, received)
+    : undefined;
+  return { set, echoed, remove, literalAppendAction: options.literalAppendAction };
 }
 
 /**
@@ -129,8 +138,12 @@ function isLegalValue(value: string): boolean {
   return true;
 }
 
+/** The ranges of the last echo. Messages are encoded one after the other, each before the next mutation is made. */
+const RANGES = new Int32Array(2 * MAX_ENTRIES);
+
 /**
- * Adds the headers that may be echoed, up to `limit` entries in all. An echo changes nothing, so it comes last and gives way.
+ * The headers that may be echoed, up to `limit` entries in all. An echo changes nothing, so it comes last and gives way.
+ * @returns their bytes as received; undefined = they are in `set`, or there are none
  */
 function echo(
   headers: HeaderList,
@@ -139,18 +152,43 @@ function echo(
   { added, removed }: Changes,
   reserved: string,
   ownRequestId: boolean,
-): void {
+  received: Received | undefined,
+): EchoedHeaders | undefined {
   const { keys, values } = headers;
-  for (let i = 0; i < keys.length && set.length < limit; i++) {
+  const { message, plainFrom, plainTo } = received ?? NOT_RECEIVED;
+  let count = 0;
+  let from = plainFrom;
+  let to = plainFrom;
+  for (let i = 0; i < keys.length && set.length + count < limit; i++) {
+    if (plainTo > 0) {
+      from = to;
+      to = endOfEntry(message, from);
+    }
     const key = keys[i]!;
-    const value = values[i]!;
     if (!mayEcho(key) || key === reserved) continue;
-    if (key === "te" && value !== "trailers") continue;
+    if (key === "te" && values[i] !== "trailers") continue;
     if (ownRequestId && key === HEADER.requestId) continue;
     if (removed?.includes(key) === true && isRemovable(key)) continue;
     // The echo of one value of a repeated header would erase the other values.
     if (headers.isRepeated(key) || added?.keys.includes(key)) continue;
-    append(set, key, value);
+    if (plainTo > 0) {
+      RANGES[2 * count] = from;
+      RANGES[2 * count++ + 1] = to;
+    } else append(set, key, values[i]!);
+  }
+  return count === 0 ? undefined : { bytes: message, ranges: RANGES, count };
+}
+
+const NOT_RECEIVED: Received = { message: new Uint8Array(0), plainFrom: 0, plainTo: 0 };
+
+/** The end of an entry of a well-formed header map. @param from its tag, of one byte */
+function endOfEntry(message: Uint8Array, from: number): number {
+  let at = from + 1;
+  let length = 0;
+  for (let shift = 0; ; shift += 7) {
+    const byte = message[at++]!;
+    length |= (byte & 0x7f) << shift;
+    if (byte < 0x80) return at + length;
   }
 }
 

@@ -17,6 +17,8 @@ const LONGEST = 48;
  */
 export class HeaderNames {
   readonly #slots: string[] = new Array<string>(SLOTS).fill("");
+  /** Whether the last name is in lower case as received. */
+  isLower = true;
 
   /**
    * @param bytes have the name at [from, to), one character a byte
@@ -25,13 +27,20 @@ export class HeaderNames {
    */
   at(bytes: Uint8Array, from: number, to: number, texts: Texts): string {
     const length = to - from;
-    if (length === 0 || length > LONGEST) return texts.at(from, to).toLowerCase();
+    this.isLower = true;
+    if (length === 0 || length > LONGEST) return this.#lower(texts.at(from, to));
     const slot = slotOf(bytes, from, length);
     const known = this.#slots[slot]!;
     if (isAt(known, bytes, from, length)) return known;
     const name = texts.at(from, to);
+    const lower = this.#lower(name);
+    if (this.isLower) this.#slots[slot] = unique(lower);
+    return lower;
+  }
+
+  #lower(name: string): string {
     const lower = name.toLowerCase();
-    if (lower === name) this.#slots[slot] = unique(lower);
+    this.isLower = lower === name;
     return lower;
   }
 }

@@ -36,6 +36,12 @@ export interface ProcessingRequest {
   readonly kind: RequestKind;
   /** The headers or trailers, for the kinds that carry them; undefined for the other kinds. */
   readonly headers: HeaderList | undefined;
+  /**
+   * The header map within `message`, where each header has its name in lower case, then its raw value, and nothing else: a reply can
+   * repeat its bytes. Both are 0 for every other map.
+   */
+  readonly plainFrom: number;
+  readonly plainTo: number;
   /** The body, a view of `message`, for the body kinds; empty for the other kinds. */
   readonly body: Uint8Array;
   /** For headers and bodies: true when nothing follows in this direction. Always false for trailers. */
@@ -68,10 +74,20 @@ export class EncodedStruct {
 /** Which direction of the exchange a reply answers. */
 export type Phase = "request" | "response";
 
+/** Received headers that a reply repeats as they came: entries of a header map, in order. */
+export interface EchoedHeaders {
+  readonly bytes: Uint8Array;
+  /** Beginning and end of each entry in turn. Valid until the next mutation is made. */
+  readonly ranges: Int32Array;
+  readonly count: number;
+}
+
 /** Header changes of one reply. Names must be lower case; values hold one character per byte. */
 export interface HeaderChanges {
   /** Replaces or adds; `append` stays unset, which Envoy's filter reads as "overwrite" (epp-protocol 1.1). */
   readonly set?: HeaderList | undefined;
+  /** Sets headers to what they are, after those of `set`. */
+  readonly echoed?: EchoedHeaders | undefined;
   readonly remove?: readonly string[] | undefined;
   /** Writes `append_action: OVERWRITE_IF_EXISTS_OR_ADD` for proxies that follow the enum literally. */
   readonly literalAppendAction?: boolean | undefined;

@@ -7,7 +7,9 @@ import {
   encodeImmediateReply,
   encodeTimeoutOverride,
   encodeTrailersReply,
+  MAX_BODY_CHUNK,
   sendBody,
+  sendChunk,
   sendWholeBody,
 } from "./encode.ts";
 import type { CommonReply, EncodedStruct, HeaderChanges, Phase, Struct } from "./messages.ts";
@@ -54,6 +56,22 @@ export class Replies {
     let writable: boolean;
     try {
       writable = sendBody(this.#stream, WRITER, phase, pieces, end, metadata);
+    } catch (error) {
+      this.broken = true;
+      throw error;
+    }
+    if (!writable) this.#waitForReader();
+  }
+
+  /** One piece of a body in FULL_DUPLEX_STREAMED, without metadata. Parameters as of `chunks`. */
+  chunk(phase: Phase, piece: Uint8Array, end: boolean): void {
+    if (piece.length > MAX_BODY_CHUNK) {
+      this.chunks(phase, [piece], end);
+      return;
+    }
+    let writable: boolean;
+    try {
+      writable = sendChunk(this.#stream, WRITER, phase, piece, end);
     } catch (error) {
       this.broken = true;
       throw error;

@@ -27,6 +27,8 @@ export class RequestPhase {
   readonly #hints: SubsetHints;
   #mode: number = BODY_MODE.fullDuplexStreamed;
   #headers: HeaderList | undefined;
+  /** The message with the headers, until they are repeated in the reply. */
+  #received: ProcessingRequest | undefined;
   /** The client as the attribute `source.address` names it; read only where a body follows. */
   clientAddress: string | undefined;
   /** The headers were answered without a destination, because the mode is buffered. */
@@ -107,6 +109,7 @@ export class RequestPhase {
     this.#tunnel = !this.#ended && isTunnel(headers);
     const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
     this.#unread = now;
+    this.#received = request;
     if (!now) this.clientAddress = sourceAddressOf(request);
     const subset = this.#hints.of(request);
     const decision = this.#exchange.requestHeaders(headers, now, subset);
@@ -160,6 +163,7 @@ export class RequestPhase {
     else this.#replyToHeaders(routed);
     if (this.#trailers === "received") this.#answerTrailers();
     this.#unanswered = false;
+    this.#received = undefined;
     // Bytes that wait for a slow reader still count in the byte budget.
     this.#replies.whenTaken(() => this.#exchange.releaseBody());
   }
@@ -174,7 +178,7 @@ export class RequestPhase {
 
   /** The one reply that can still change a buffered request. It names changed headers only (epp-protocol 3.9). */
   #replyToBody(routed: Routed): void {
-    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
+    // When the proxy's limit cut the body, the rest of it follows later: Sluice does not know its length.
     const whole = this.#endOfStream || this.#mode === BODY_MODE.buffered;
     this.#replies.body("request", this.#changes(routed, whole ? routed.bodyLength : 0, false), routed.body);
     this.#routed = true;
@@ -190,7 +194,7 @@ export class RequestPhase {
   #changes(routed: Routed, contentLength: number, echoes: boolean): CommonReply {
     const exchange = this.#exchange;
     const destination = destinationOf(routed, this.#options);
-    const { set, remove, literalAppendAction } = requestMutation(
+    const { set, echoed, remove, literalAppendAction } = requestMutation(
       this.#headers ?? new HeaderList(),
       {
         destination,
@@ -201,9 +205,11 @@ export class RequestPhase {
       },
       this.#options,
       echoes,
+      this.#received,
     );
     return {
       set,
+      echoed,
       remove,
       literalAppendAction,
       clearRouteCache: true,

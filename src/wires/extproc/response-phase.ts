@@ -60,6 +60,29 @@ export class ResponsePhase {
     return this.#mode === BODY_MODE.none;
   }
 
+  /** Chunks go on as they come, and nobody keeps one: their bytes may be gone after `pass`. */
+  get passes(): boolean {
+    const exchange = this.#exchange;
+    return (
+      this.#mode === BODY_MODE.fullDuplexStreamed &&
+      this.#headersSeen &&
+      !this.#ended &&
+      exchange.streaming &&
+      !exchange.holdsResponse &&
+      !exchange.rewritesResponse
+    );
+  }
+
+  /** A chunk, or the end, of a body that `passes`. */
+  pass(body: Uint8Array, end: boolean): void {
+    const chunk = this.#exchange.responseBody(body, end);
+    const metadata = end ? this.#exchange.responseMetadata : undefined;
+    if (metadata !== undefined) this.#replies.chunks("response", [chunk], end, metadata);
+    else if (chunk.length > 0 || end) this.#replies.chunk("response", chunk, end);
+    this.#ended = end;
+    this.#answered = true;
+  }
+
   onHeaders(request: ProcessingRequest): void {
     if (this.#headersSeen) return;
     this.#headersSeen = true;
@@ -71,9 +94,15 @@ export class ResponsePhase {
     if (served !== undefined) exchange.servedBy(served);
     const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
     const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
-    const { set, remove, literalAppendAction } = responseMutation(headers, added, lengthChanges, this.#options);
+    const { set, echoed, remove, literalAppendAction } = responseMutation(
+      headers,
+      added,
+      lengthChanges,
+      this.#options,
+      request,
+    );
     const dynamicMetadata = request.endOfStream ? exchange.responseMetadata : undefined;
-    this.#replies.headers("response", { set, remove, literalAppendAction, dynamicMetadata });
+    this.#replies.headers("response", { set, echoed, remove, literalAppendAction, dynamicMetadata });
     this.#answered = true;
     if (request.endOfStream) this.#ended = true;
   }
@@ -139,7 +168,7 @@ export class ResponsePhase {
       this.#replies.body("response", { dynamicMetadata });
       return;
     }
-    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
+    // When the proxy's limit cut the body, the rest of it follows later: Sluice does not know its length.
     const whole = endOfStream || this.#mode === BODY_MODE.buffered;
     const set = whole ? HeaderList.of([["content-length", String(chunk.length)]]) : undefined;
     const { literalAppendAction } = this.#options;

@@ -3,7 +3,7 @@ import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../../base/grpc/
 import { messageOf } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
-import { decodeProcessingRequest } from "./decode.ts";
+import { decodeProcessingRequest, PassingChunk } from "./decode.ts";
 import type { ProcessingRequest } from "./messages.ts";
 import type { Notices } from "./notices.ts";
 import { HOLD, ReadGate, Replies } from "./replies.ts";
@@ -17,6 +17,9 @@ const OK = 0;
 const CANCELLED = 1;
 const UNKNOWN = 2;
 const INTERNAL = 13;
+
+/** The chunk that is passing. */
+const CHUNK = new PassingChunk();
 
 interface SessionOptions {
   readonly wire: WireOptions;
@@ -72,6 +75,16 @@ export class Session implements GrpcStreamEvents, Wire {
     } catch (error) {
       this.#fail(error);
     }
+  }
+
+  passing(bytes: Buffer, from: number, to: number): boolean {
+    if (this.#closed || this.#observing || !this.#response.passes || !CHUNK.read(bytes, from, to)) return false;
+    try {
+      this.#response.pass(bytes.subarray(CHUNK.from, CHUNK.to), CHUNK.end);
+    } catch (error) {
+      this.#fail(error);
+    }
+    return true;
   }
 
   /**

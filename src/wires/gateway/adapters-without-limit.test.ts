@@ -4,7 +4,7 @@ import { adaptersWithoutLimit } from "./adapters-without-limit.ts";
 const rule = (model?: string, key?: string) => ({ ...{ model, key }, requestsPerMinute: 1 });
 
 it.each([
-  ["an adapter of the model of a rule", [rule("a")], "limits of a count no requests for sql"],
+  ["an adapter of the model of a rule", [rule("a")], "limits of a do not count requests for sql"],
   ["an adapter that has a rule for another key", [rule("a", "k"), rule("sql", "l")], "limits of a"],
   ["an adapter that has a rule for the same key", [rule("a", "k"), rule("sql", "k")], undefined],
   ["a rule for each model", [rule("a"), rule("*")], undefined],
@@ -27,5 +27,5 @@ it("names three models and counts the others", () => {
         ["b", "5"],
       ],
     ),
-  ).toBe("limits of a, b count no requests for 1, 2, 3 and 2 more: an adapter counts as a separate model");
+  ).toBe("limits of a, b do not count requests for 1, 2, 3 and 2 more: an adapter counts as a separate model");
 });

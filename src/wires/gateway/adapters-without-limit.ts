@@ -36,7 +36,7 @@ export function adaptersWithoutLimit(
         }
   }
   if (uncounted.size === 0) return undefined;
-  return `limits of ${told(named)} count no requests for ${told(uncounted)}: an adapter counts as a separate model`;
+  return `limits of ${told(named)} do not count requests for ${told(uncounted)}: an adapter counts as a separate model`;
 }
 
 function told(names: ReadonlySet<string>): string {

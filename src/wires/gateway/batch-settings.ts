@@ -37,7 +37,7 @@ export const batchSettings = z.strictObject({
     .string()
     .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
-    .describe("Gateways of one name share batches; absent = default."),
+    .describe("Gateways with the same name share batches; absent = default."),
   ca: z.string().min(1).optional().describe("Authorities of the certificate of the Redis, PEM."),
   certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to the Redis, PEM."),
   key: z.string().min(1).optional().describe("The key of `certificate`, PEM."),
@@ -51,8 +51,8 @@ export const batchSettings = z.strictObject({
     .min(1)
     .max(10_000)
     .default(1024)
-    .describe("The most requests of batches at the model servers at a time, however much room there is."),
-  window: z.int().min(1).max(1_000_000).default(2000).describe("The most lines of one batch in the queue at a time."),
+    .describe("The most requests of batches in flight at the model servers, even when these have more room."),
+  window: z.int().min(1).max(1_000_000).default(2000).describe("The most lines of one batch in the queue at once."),
   baseline: z
     .number()
     .min(0)
@@ -64,16 +64,21 @@ export const batchSettings = z.strictObject({
     .min(-(2 ** 31))
     .max(2 ** 31 - 1)
     .default(-1)
-    .describe("The highest priority of requests of batches; a lower priority of the caller's key stays."),
-  maxFile: bytes().default(DEFAULT_BATCH_LIMITS.fileBytes).describe("Bytes of one uploaded file."),
-  maxBytes: bytes().default(DEFAULT_BATCH_LIMITS.callerBytes).describe("Bytes of all files of one caller."),
+    .describe("The highest priority of batch requests; if the caller's key has a lower priority, that one counts."),
+  maxFile: bytes().default(DEFAULT_BATCH_LIMITS.fileBytes).describe("The most bytes of an uploaded file."),
+  maxBytes: bytes().default(DEFAULT_BATCH_LIMITS.callerBytes).describe("The most bytes of all files of one caller."),
   maxOpen: z
     .int()
     .min(1)
     .max(DEFAULT_BATCH_LIMITS.allBatches)
     .default(DEFAULT_BATCH_LIMITS.callerBatches)
-    .describe("Batches of one caller that have not ended."),
-  maxLines: z.int().min(1).max(100_000_000).default(DEFAULT_BATCH_LIMITS.lines).describe("Lines of one batch."),
+    .describe("The most batches of one caller that have not ended."),
+  maxLines: z
+    .int()
+    .min(1)
+    .max(100_000_000)
+    .default(DEFAULT_BATCH_LIMITS.lines)
+    .describe("The most lines of one batch."),
   files: z
     .string()
     .refine((text) => isFilesPlace(text), FILES_FORM)
@@ -99,7 +104,7 @@ export const batchSettings = z.strictObject({
     .min(1)
     .optional()
     .describe("A file with the secret of the webhook, or with several; else SLUICE_BATCH_WEBHOOK_SECRET."),
-  keep: duration({ min: HOUR }).prefault("720h").describe("How long files and ended batches stay."),
+  keep: duration({ min: HOUR }).prefault("720h").describe("How long the gateway keeps files and ended batches."),
 });
 
 export type BatchSettings = z.output<typeof batchSettings>;

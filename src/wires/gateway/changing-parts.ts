@@ -154,7 +154,7 @@ export class ChangingParts {
   /** A change is in force, and a file of it cannot be followed: a message that it was refused would be wrong. */
   #unfollowed(error: unknown): void {
     const text =
-      "the change is in force, but a file that it names cannot be followed: restart the gateway after a change of it";
+      "the gateway uses the change, but cannot watch a file that it names: restart the gateway after you change that file";
     this.#parts.log.error({ cause: messageOf(error) }, text);
   }
 

@@ -18,6 +18,7 @@ import { batchCaller } from "../batch-api/door.ts";
 import { EVERYBODY } from "../batch-api/services.ts";
 import type { LocalService } from "../proxy/local-service.ts";
 import type { AccessHead, Authenticate, Verdict } from "../proxy/options.ts";
+import { BatchHeap, type HeapControls } from "./batch-heap.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { LogSettings } from "./gateway-options.ts";
 
@@ -39,6 +40,8 @@ export interface GatewayBatchesParts {
   readonly home: BatchHome;
   /** The requests of batches that may be under way, and the size of the pool in requests, >= 1. */
   allowance(): { readonly requests: number; readonly size: number };
+  /** Undefined = the heaps of the process are somebody else's business. */
+  readonly heap?: HeapControls | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -60,10 +63,12 @@ export class GatewayBatches implements LocalService {
   readonly #shared = new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT);
   #thread: BatchThread | undefined;
   #telling: Timer | undefined;
+  readonly #heap: BatchHeap | undefined;
 
   constructor(parts: GatewayBatchesParts) {
-    const { settings, clock, log, home } = parts;
+    const { settings, clock, log, home, heap } = parts;
     this.#parts = parts;
+    this.#heap = heap && new BatchHeap(heap, clock);
     this.#batches = home.batches;
     this.#limits = {
       ...DEFAULT_BATCH_LIMITS,
@@ -132,6 +137,7 @@ export class GatewayBatches implements LocalService {
       clock,
       log,
     );
+    this.#heap?.begin();
   }
 
   /** Ends the work; requests that run longer than 10 s go back into the queue. The API still answers. */
@@ -156,6 +162,7 @@ export class GatewayBatches implements LocalService {
     const figures = new Float64Array(this.#shared);
     const { requests, size } = this.#parts.allowance();
     figures.set([requests, size, clock.wall()]);
+    this.#heap?.look();
     this.#telling = clock.after(TELL, () => this.#tell(), true);
   }
 
@@ -166,6 +173,7 @@ export class GatewayBatches implements LocalService {
   }
 
   async #callerOf({ headers }: AccessHead): Promise<Verdict> {
+    this.#heap?.line();
     const id = headers.get(BATCH_HEADER) ?? "";
     for (let at = headers.length - 1; at >= 0; at--)
       if (headers.keys[at] === "authorization" || headers.keys[at] === BATCH_HEADER) headers.removeAt(at);
@@ -175,7 +183,7 @@ export class GatewayBatches implements LocalService {
       const batch = await this.#batches.any(id);
       caller =
         batch === undefined
-          ? new Rejection("key_invalid", "the batch of this request is gone")
+          ? new Rejection("key_invalid", "the batch of this request no longer exists")
           : this.#caller(batch.caller);
       this.#callers.set(id, caller);
     }

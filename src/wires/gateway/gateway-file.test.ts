@@ -116,7 +116,7 @@ describe("a gateway.yaml", () => {
     ["keys: {jwt: [{issuer: a, audience: a, jwks: 'http://a.b/c'}]}", "http:// is for loopback only"],
     ["limits: {file: a, rules: [{inFlight: 1}]}", "give at most one of `file` and `rules`"],
     ["limits: {rules: [{key: a}]}", "limits nothing"],
-    ["limits: {rules: [{inFlight: 1}, {inFlight: 2}]}", "has the key and the model of rules[0]"],
+    ["limits: {rules: [{inFlight: 1}, {inFlight: 2}]}", "has the same key and model as rules[0]"],
     ["cors: {origins: [chat.example]}", "must be `*` or an origin"],
     ["servers: {tls: {certificate: a}}", "certificate and key belong together"],
     ["connections: {max: 5, perAddress: 6}", "is more than `max` (5)"],

@@ -97,7 +97,7 @@ export function gatewayOptions(
   const { listeners, connections, admin, scaler, endpoints, retries, paths, bodies, log, explain } = settings;
   const every = requestLogEvery(log.requests.which);
   if (every === "wrong")
-    throw new SluiceError("FLAG_VALUE", "log.requests.which (--request-log) is not off, errors, all or 1/N");
+    throw new SluiceError("FLAG_VALUE", "log.requests.which (--request-log) must be off, errors, all or 1/N");
   if (every === undefined && log.requests.file !== "-")
     throw new SluiceError(
       "FLAG_CONFLICT",
@@ -123,11 +123,6 @@ export function gatewayOptions(
       "settings of batches (--batch-..., section batch) have no effect without batch.folder or batch.redis (--batch); give one of them",
     );
   checkPlace(settings.batch);
-  if (rest.s3Endpoint !== undefined && rest.files === undefined)
-    throw new SluiceError(
-      "FLAG_CONFLICT",
-      "batch.s3Endpoint (--batch-s3-endpoint) has no effect without batch.files (--batch-files)",
-    );
   if (rest.webhookSecretFile !== undefined && rest.webhook === undefined)
     throw new SluiceError(
       "FLAG_CONFLICT",

@@ -103,7 +103,7 @@ export class GatewayReload {
       metrics.gatewayFileRefused.with().set(0);
       metrics.gatewayFileRestartKeys.with().set(restart.length);
       for (const warning of next.warnings) log.warn({}, warning);
-      log.info({ file: file.path, changed: now }, "the changed gateway file is in force");
+      log.info({ file: file.path, changed: now }, "the gateway uses the changed gateway file");
       for (const key of restart)
         log.warn({ key }, `${next.placeOf(key)}: the change takes effect only at the next start: restart the gateway`);
     } catch (error) {
@@ -112,10 +112,10 @@ export class GatewayReload {
       // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
       watch.reloads.add({ at, what: file.path, result: "refused", problems, difference: [] });
-      watch.events.add("file-refused", file.path, `a change of ${file.path} is refused: ${problems}`);
+      watch.events.add("file-refused", file.path, `the gateway refuses a change of ${file.path}: ${problems}`);
       log.error(
         { file: file.path },
-        `the changed gateway file is refused, the old one stays in force; correct the file: ${problems}`,
+        `the gateway refuses the changed gateway file and keeps the old settings; correct the file: ${problems}`,
       );
     }
   }

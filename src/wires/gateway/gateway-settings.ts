@@ -49,13 +49,13 @@ const connections = section({
     .min(LEAST_CONNECTIONS)
     .max(MOST_CONNECTIONS)
     .default(DEFAULT_LIMITS.connections)
-    .describe("Client connections at a time."),
+    .describe("The most client connections at once."),
   perAddress: z
     .int()
     .min(1)
     .max(MOST_CONNECTIONS)
     .optional()
-    .describe("Client connections of one address at a time; absent = half of `max`."),
+    .describe("The most client connections of one address at once; absent = half of `max`."),
 }).superRefine(({ max, perAddress }, context) => {
   if (perAddress !== undefined && perAddress > max)
     context.addIssue({ code: "custom", path: ["perAddress"], message: `is more than \`max\` (${max})` });
@@ -65,9 +65,7 @@ const streams = section({
   rest: duration()
     .pipe(z.number().max(LONGEST_STREAM_REST, `must be at most ${LONGEST_STREAM_REST} ms`))
     .prefault(`${DEFAULT_TIMERS.streamRest}ms`)
-    .describe(
-      "While 16 or more event streams run, chunks that follow within this time may leave together; 0s = never.",
-    ),
+    .describe("With 16 or more event streams, the gateway may send chunks within this time together; 0s = never."),
 });
 
 const drain = section({
@@ -96,13 +94,13 @@ const peers = section({
     .superRefine(readBy((url) => void sharedStoreAddress(url, "replicas")))
     .optional()
     .describe(
-      "URL of the Redis or Valkey through which replicas share their load and what they placed; absent = each gateway knows its own requests alone.",
+      "URL of the Redis or Valkey through which replicas share their load and what they placed; absent = each gateway knows only its own requests.",
     ),
   name: z
     .string()
     .regex(SHARED_NAME, SHARED_NAME_FORM)
     .optional()
-    .describe("Replicas of one name share; absent = `default`."),
+    .describe("Replicas with the same name share; absent = `default`."),
   ca: z.string().min(1).optional().describe("Authorities of the store's certificate, PEM."),
   certificate: z.string().min(1).optional().describe("The certificate that the gateway shows to the store, PEM."),
   key: z.string().min(1).optional().describe("The key of that certificate, PEM."),
@@ -142,14 +140,14 @@ const resources = section({
   modelMatching: z
     .enum(MODEL_MATCHING)
     .default("auto")
-    .describe("Whether a model name without an InferenceModel gets 404; auto = once the pool has InferenceModels."),
+    .describe("Whether a model name without an InferenceModel gets 404; auto = 404 once the pool has InferenceModels."),
   standardShedAt: z
     .number()
     .min(1)
     .max(MAX_SHED_AT)
     .default(STANDARD_SHED_AT)
     .describe(
-      "The saturation from which requests for InferenceModels of Standard criticality get 429, without flow control.",
+      "Without flow control: the saturation from which requests for InferenceModels of Standard criticality get 429.",
     ),
   legacyCriticality: z
     .boolean()
@@ -164,7 +162,7 @@ const resources = section({
 });
 
 const retries = section({
-  max: z.int().min(0).max(7).default(2).describe("Retries on other endpoints after one fails before its answer."),
+  max: z.int().min(0).max(7).default(2).describe("Retries on another endpoint when one fails before its answer."),
   statuses: z.array(z.int().min(400).max(599)).max(200).default([503]).describe("Statuses that cause a retry."),
 });
 
@@ -181,7 +179,7 @@ const memory = section({
     .refine((size) => size === 0 || size >= LEAST_MEMORY, "must be 192Mi or more, or 0 for no limit")
     .optional()
     .describe(
-      "The memory that the process plans with: the defaults of `bodies`, the prompt indexes and the growth of the heap follow it. 0 = no limit; absent = the limit of the cgroup.",
+      "The memory for the process: the defaults of `bodies`, the prompt indexes and the heap growth depend on it. 0 = no limit; absent = the limit of the cgroup.",
     ),
 });
 
@@ -191,7 +189,7 @@ const bodies = section({
   smallReserve: bytes(0).prefault("64Mi").describe("The byte budget of all small bodies."),
   minRate: bytes(0)
     .prefault("1Ki")
-    .describe("The least bytes per second of a body while memory is short; 0 = no limit."),
+    .describe("The lowest rate of a body, in bytes per second, while memory is short; 0 = no limit."),
   stallWindow: duration({ min: LEAST_WINDOW })
     .prefault("10s")
     .describe("How long a body may stay below `minRate`; then the request gets 408."),
@@ -238,7 +236,7 @@ const explain = section({
     .min(0)
     .max(MOST_RECORDS_EVERY)
     .default(256)
-    .describe("Keep a full record of one decision in N; 0 = only of requests that ask for one."),
+    .describe("Keep a full record of one decision in N; 0 = only for requests that ask for a record."),
 });
 
 /** The content of a gateway.yaml: one line for each section. */
@@ -251,7 +249,7 @@ export const gatewaySettings = z.strictObject({
   limits: limitsSection.prefault({}).describe("Limits of requests and tokens by key and model."),
   cors: corsSchema.optional().describe("Which pages of other origins may use the gateway; absent = none."),
   servers: serversSchema.prefault({}).describe("Connections to model servers."),
-  streams: streams.prefault({}).describe("How event streams pass."),
+  streams: streams.prefault({}).describe("How the gateway forwards event streams."),
   drain: drain.prefault({}).describe("How the gateway ends after SIGTERM."),
   admin: admin.prefault({}).describe("Health, metrics, /debug and the page."),
   peers: peers.prefault({}).describe("Replicas that share what they know."),

@@ -287,7 +287,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
       note: (text) => core.watch.events.add("demo", "", text),
       async drain() {
         phase = "draining";
-        core.watch.events.add("drain-began", "", "the process has got its signal to end");
+        core.watch.events.add("drain-began", "", "the process received its signal to end");
         scaler?.drain();
         await batches?.drain();
         proxy.closeAfterAnswers();
@@ -316,7 +316,7 @@ function startAsking({ clock, endpoints }: InferenceCore, tls: ServerTls, log: L
       else
         log.warn(
           { endpoint: id, problem },
-          "the endpoint does not list its models; its last list stays in force; without a list, the endpoint gets requests for every model",
+          "the endpoint does not list its models; the gateway uses its last list; without a list, the endpoint gets requests for every model",
         );
     },
   });

@@ -1,6 +1,7 @@
 import { s3Settings } from "../../async/batch-api/s3-place.ts";
 import type { WebhookSettings } from "../../async/batch-api/webhook.ts";
 import { freshRandom } from "../../base/clock/random.ts";
+import { collectStart, growHeapBy, limitYoungGeneration } from "../../base/process/garbage.ts";
 import type { BatchHome } from "../batch-api/batch-home.ts";
 import type { BatchSettings } from "./batch-settings.ts";
 import type { GatewayBatches, GatewayBatchesParts } from "./gateway-batches.ts";
@@ -11,14 +12,18 @@ import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
  * @throws SluiceError BATCH_STORE, BATCH_SERVED, BATCH_BUCKET, S3_CLIENT_MISSING, FLAG_MISSING and FLAG_VALUE for the secret of a webhook
  */
 export async function openBatches(
-  { batch, env = {}, logging = { level: "info", encoder: undefined } }: GatewayOptions & Partial<LogSettings>,
+  { batch, env = {}, logging = { level: "info", encoder: undefined }, memory }: GatewayOptions & Partial<LogSettings>,
   parts: Pick<GatewayBatchesParts, "allowance" | "clock" | "log">,
 ): Promise<GatewayBatches | undefined> {
   if (batch?.folder === undefined && batch?.redis === undefined) return undefined;
   const webhook = await webhookOf(batch, env);
   const home = await homeOf(batch, env, parts);
   const { GatewayBatches } = await import("./gateway-batches.ts");
-  return new GatewayBatches({ ...{ ...parts, settings: batch, logging, webhook }, home });
+  const heap = memory && {
+    ...{ growth: memory.heapGrowth, growBy: growHeapBy },
+    ...{ collect: collectStart, limitYoung: limitYoungGeneration },
+  };
+  return new GatewayBatches({ ...{ ...parts, settings: batch, logging, webhook, heap }, home });
 }
 
 async function homeOf(

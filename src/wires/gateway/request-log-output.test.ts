@@ -45,7 +45,7 @@ describe("the output of the log of requests", () => {
     expect(warnings).toEqual([
       {
         ...{ file: "/dev/full", dropped: 0, problem: expect.stringContaining("ENOSPC") },
-        message: "the log of requests cannot be written",
+        message: "the gateway cannot write the log of requests",
       },
     ]);
     for (let i = 0; i < 60_000; i++) output.log.unopened(refused);
@@ -55,7 +55,7 @@ describe("the output of the log of requests", () => {
     clock.advance(10_000);
     output.log.unopened(refused);
     expect(warnings.slice(1)).toMatchObject([
-      { dropped: dropped + 1, message: "lines of the log of requests were dropped" },
+      { dropped: dropped + 1, message: "the gateway dropped lines of the log of requests" },
     ]);
     const closed = output.close();
     clock.advance(1000);

@@ -41,7 +41,8 @@ export function openRequestLog({ every, file }: RequestLogSettings, clock: Clock
   let dropped = 0;
   const warn = (): void => {
     const fields = { file, dropped, ...(problem === undefined ? {} : { problem }) };
-    const message = dropped > 0 ? "lines of the log of requests were dropped" : "the log of requests cannot be written";
+    const message =
+      dropped > 0 ? "the gateway dropped lines of the log of requests" : "the gateway cannot write the log of requests";
     if (!warnings.log("warn", "request-log", fields, message)) return;
     dropped = 0;
     problem = undefined;

@@ -562,7 +562,7 @@ describe("a listener with TLS", () => {
       await poll("the end", () => unknown.destroyed);
     }
     expect(refused).toHaveLength(2);
-    expect(refused[0]).toBe("it shows no certificate");
+    expect(refused[0]).toBe("the client sent no certificate");
     expect(refused[1]).toMatch(/^its certificate is not accepted/);
     expect(harness.exchanges).toHaveLength(1);
   });

@@ -27,7 +27,7 @@ export interface ParserEvents {
   onComplete(): number;
 }
 
-/** The functions of the module that sluice uses. A pointer is an address in its memory. */
+/** The functions of the module that Sluice uses. A pointer is an address in its memory. */
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer };
   llhttp_alloc(type: number): number;

@@ -50,7 +50,7 @@ export class ActivityStreams {
     if (this.#streams.size >= MAX_STREAMS || ofObject >= MAX_STREAMS_PER_OBJECT) {
       stream.end(
         GRPC_STATUS.resourceExhausted,
-        `too many streams: ${MAX_STREAMS_PER_OBJECT} of one ScaledObject and ${MAX_STREAMS} of all can be open`,
+        `too many open streams: at most ${MAX_STREAMS_PER_OBJECT} of one ScaledObject and ${MAX_STREAMS} of all`,
       );
       return undefined;
     }

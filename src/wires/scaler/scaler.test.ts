@@ -129,7 +129,7 @@ describe("GetMetricSpec and GetMetrics", () => {
     const call = new Driven().metrics({ target: "1" }, "sluice-queued-bytes");
     expect(call.end).toEqual({
       status: GRPC_STATUS.invalidArgument,
-      message: 'the metadata selects the metric sluice-queued-requests, and the call asks for "sluice-queued-bytes"',
+      message: 'the metadata selects the metric sluice-queued-requests, but the call asks for "sluice-queued-bytes"',
     });
   });
 });
@@ -162,7 +162,7 @@ describe("each method", () => {
     const driven = new Driven();
     driven.leads = false;
     expect(ends(driven, { target: "1" })).toEqual(
-      all(GRPC_STATUS.unavailable, "this replica does not lead and has no queues; ask the leader"),
+      all(GRPC_STATUS.unavailable, "this replica is not the leader and has no queues; ask the leader"),
     );
   });
 

@@ -31,7 +31,7 @@ interface Known {
 const DRAINS: Refusal = { status: GRPC_STATUS.unavailable, message: "the process drains; ask another replica" };
 const STANDS_BY: Refusal = {
   status: GRPC_STATUS.unavailable,
-  message: "this replica does not lead and has no queues; ask the leader",
+  message: "this replica is not the leader and has no queues; ask the leader",
 };
 const IS_OFF: Refusal = {
   status: GRPC_STATUS.failedPrecondition,
@@ -107,7 +107,7 @@ export class Scaler {
     if (metricName !== "" && metricName !== name) {
       stream.end(
         GRPC_STATUS.invalidArgument,
-        `the metadata selects the metric ${name}, and the call asks for ${quoted(metricName)}`,
+        `the metadata selects the metric ${name}, but the call asks for ${quoted(metricName)}`,
       );
       return;
     }

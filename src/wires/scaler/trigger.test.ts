@@ -46,8 +46,8 @@ describe("the metadata of a trigger", () => {
       { metric: "toString", target: "1" },
       'unknown metric "toString"; known are queuedRequests, queuedBytes, queuedTokens, predictedWaitSeconds',
     ],
-    [{}, "target is missing; give the queuedRequests that justify one replica"],
-    [{ metric: "queuedBytes" }, "target is missing; give the queuedBytes that justify one replica"],
+    [{}, "target is missing; give the queuedRequests for one replica"],
+    [{ metric: "queuedBytes" }, "target is missing; give the queuedBytes for one replica"],
   ])("%j is refused: %s", (metadata, message) => {
     expect(read(metadata)).toBe(message);
   });

@@ -57,7 +57,7 @@ function isMetric(name: string): name is TriggerMetric {
 
 /** @returns a sentence for a value that is missing or wrong */
 function targetOf(text: string | undefined, metric: TriggerMetric): number | string {
-  if (text === undefined) return `target is missing; give the ${metric} that justify one replica`;
+  if (text === undefined) return `target is missing; give the ${metric} for one replica`;
   const wrong = `target is ${quoted(text)}; give a number above 0 such as 10, 2.5 or 64Mi`;
   try {
     const target = parseQuantity(text);

@@ -185,7 +185,7 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
         call.send(Buffer.alloc(10_001), true);
         const end = await call.end;
         expect(end).toMatchObject({ status: GRPC_STATUS.resourceExhausted });
-        expect(end.message).toBe("a message inflates beyond the limit of 10000 bytes");
+        expect(end.message).toBe("a decompressed message is larger than the limit of 10000 bytes");
       });
     });
 

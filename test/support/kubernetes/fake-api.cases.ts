@@ -136,7 +136,9 @@ export class FakeCollection implements ApiClient {
         else over.reject(error);
       },
     };
-    request.signal?.addEventListener("abort", () => stream.end(refusal(0, "", { message: "given up here" })));
+    request.signal?.addEventListener("abort", () =>
+      stream.end(refusal(0, "", { message: "Sluice gave up the request" })),
+    );
     this.#streams.add(stream);
     onOpen();
     if (expired) this.error(410, "Expired");

@@ -172,8 +172,8 @@ export const UPDATES: readonly Update[] = [
     after: M.with({ modelName: "new" }),
     says: says(
       "modelName is immutable",
-      'spec.modelName: modelName is immutable (it was "food"); keep it, or give the object with the new modelName ' +
-        "another metadata.name",
+      'spec.modelName: modelName is immutable (it was "food"); keep it, or create an object with the new modelName ' +
+        "and another metadata.name",
     ),
   },
   {

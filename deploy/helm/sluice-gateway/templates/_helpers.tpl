@@ -14,6 +14,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{/* Labels that Prometheus adds to the series of this release. */}}
+{{- define "sluice-gateway.series" -}}
+namespace="{{ .Release.Namespace }}",pod=~"{{ include "sluice-gateway.name" . }}-[a-z0-9]+-[a-z0-9]+"
+{{- end -}}
+
 {{- define "sluice-gateway.image" -}}
 {{ with .Values.image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}

@@ -53,3 +53,12 @@ local function forget_batch(id, owner)
   redis.call('ZREM', key('ended'), id)
   redis.call('ZREM', key('batches', owner), id)
 end
+
+-- Takes an event off the list of those that wait. tally: what became of it, delivered or givenUp.
+local function drop_event(id, tally)
+  redis.call('HDEL', key('events'), id)
+  redis.call('HDEL', key('event-attempts'), id)
+  redis.call('ZREM', key('event-due'), id)
+  redis.call('ZREM', key('event-order'), id)
+  redis.call('HINCRBY', key('event-tallies'), tally, 1)
+end

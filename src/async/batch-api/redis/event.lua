@@ -7,12 +7,8 @@ if redis.call('HEXISTS', key('events'), id) == 0 then
   return 0
 end
 if step == 'end' then
-  redis.call('HINCRBY', tallies, ARGV[3], 1)
   redis.call('HINCRBY', tallies, 'failedAttempts', ARGV[4])
-  redis.call('HDEL', key('events'), id)
-  redis.call('HDEL', attempts, id)
-  redis.call('ZREM', key('event-due'), id)
-  redis.call('ZREM', key('event-order'), id)
+  drop_event(id, ARGV[3])
   return 1
 end
 if step == 'begin' then

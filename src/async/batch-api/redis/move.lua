@@ -53,11 +53,7 @@ if ARGV[9] ~= '' then
   redis.call('ZADD', key('event-order'), now, event)
   redis.call('ZADD', key('event-due'), now, event)
   if redis.call('HLEN', key('events')) > tonumber(ARGV[11]) then
-    local oldest = redis.call('ZPOPMIN', key('event-order'))[1]
-    redis.call('HDEL', key('events'), oldest)
-    redis.call('HDEL', key('event-attempts'), oldest)
-    redis.call('ZREM', key('event-due'), oldest)
-    redis.call('HINCRBY', key('event-tallies'), 'givenUp', 1)
+    drop_event(redis.call('ZRANGE', key('event-order'), 0, 0)[1], 'givenUp')
   end
 end
 return 'moved'

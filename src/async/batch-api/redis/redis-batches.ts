@@ -56,6 +56,8 @@ export interface RedisBatchesOptions extends LinkOptions {
   readonly objects: FileObjects;
   /** Whether the ends of batches are events of a webhook. */
   readonly notifies: boolean;
+  /** The most events that wait; default 100,000. */
+  readonly mostEvents?: number;
 }
 
 /** Files and batches in a Redis or Valkey, with their contents in a bucket or in a folder that all processes share. */
@@ -250,7 +252,7 @@ export class RedisBatches implements Batches {
           await this.#options.objects.remove(object);
           await this.#link.send("ZREM", this.#link.key("waste"), object);
         } catch (error) {
-          this.#options.log.warn({ object, error: messageOf(error) }, "an object cannot be removed now");
+          this.#options.log.warn({ object, error: messageOf(error) }, "an old batch object cannot be removed now");
         }
       }
       if (count === 0 && objects.length === 0) return;
@@ -289,7 +291,7 @@ export class RedisBatches implements Batches {
     const outcome = await this.#link.run(
       MOVE,
       ...[id, member, epoch, to, Number(isOpen(to)), now, `,${statusesBefore(to).join(",")},`, PARTS_STAY],
-      ...[event, type ?? "", MOST_EVENTS, files.length, ...files.flatMap(fileArguments)],
+      ...[event, type ?? "", this.#options.mostEvents ?? MOST_EVENTS, files.length, ...files.flatMap(fileArguments)],
       ...fields.flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
       ...(counts === undefined ? [] : progressFields(counts, { underWay: 0, rate: 0, problem: "" })),
     );
@@ -325,5 +327,5 @@ export class RedisBatches implements Batches {
 }
 
 function late(id: string): SluiceError {
-  return new SluiceError("BATCH_STORE", `the content of ${id} was given up, because its upload took too long`);
+  return new SluiceError("BATCH_STORE", `the upload of ${id} took too long, so Sluice dropped the content`);
 }

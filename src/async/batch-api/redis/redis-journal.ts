@@ -94,7 +94,7 @@ export class RedisJournal implements AnswerJournal {
     if (outcome === "changed")
       throw new SluiceError(
         "BATCH_STORE",
-        `the store has lost answers of ${id}; the batch goes on from the answers that are left`,
+        `the store lost answers of ${id}; the batch continues from the remaining answers`,
       );
   }
 
@@ -108,7 +108,7 @@ export class RedisJournal implements AnswerJournal {
       if (!isMissing(error)) throw error;
       log.error(
         { batch: this.#held.id, object: name },
-        "answers of a batch are gone, so Sluice sends their lines again",
+        "stored answers of a batch are missing, so Sluice sends these lines again",
       );
       return;
     }

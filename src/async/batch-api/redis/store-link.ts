@@ -113,6 +113,9 @@ export class StoreLink {
         "Redis may evict batches when its memory is full: set maxmemory-policy noeviction",
       );
     if (/^aof_enabled:0\r?$/m.test(persistence!))
-      this.#log.warn({ server }, "Redis keeps no log of its changes, so its end may lose batches: set appendonly yes");
+      this.#log.warn(
+        { server },
+        "Redis has no append-only file, so a restart of Redis may lose batches: set appendonly yes",
+      );
   }
 }

@@ -245,7 +245,7 @@ async function publishBatch(
 function encodeForTopic(result: ResultMessage): Uint8Array {
   const entry = Buffer.from(encodeResult(result));
   if (entry.length <= BYTES) return entry;
-  const problem = `the result has ${entry.length} bytes, and a Pub/Sub message holds no more than ${BYTES}`;
+  const problem = `the result has ${entry.length} bytes, but a Pub/Sub message holds at most ${BYTES} bytes`;
   return Buffer.from(
     encodeResult({ ...errorResult(result.id, "INFERENCE_ERROR", problem), statusCode: result.statusCode }),
   );

@@ -180,7 +180,12 @@ class PubSubBroker implements Broker {
         this.#undelivered.set(queue.name, waiting);
       } catch (error) {
         const fields = { queue: queue.name, error: messageOf(error) };
-        this.#log.log("warn", queue.name, fields, "Cloud Monitoring has no backlog figure; the last figure stays");
+        this.#log.log(
+          "warn",
+          queue.name,
+          fields,
+          "Cloud Monitoring returned no backlog figure; Sluice keeps the last figure",
+        );
       }
     }
     return { waiting, claimed: unknown, retries: unknown, dead: unknown, nextDeadline: unknown };

@@ -214,7 +214,7 @@ export class Subscription {
     for (const { ackId, messageId, error } of over) {
       if (report.failed.has(ackId)) continue;
       const fields = { queue: this.queue.name, messageId };
-      this.#log.log("warn", "unreadable", fields, "a message could not be read and was discarded");
+      this.#log.log("warn", "unreadable", fields, "an unreadable message was discarded");
       this.#events?.deadLettered(this.queue, error.message);
     }
   }
@@ -240,13 +240,13 @@ export class Subscription {
     const info: SubscriptionInfo | undefined = await client.lookUp(this.queue.name).catch(() => undefined);
     if (info === undefined) return;
     const lacks: string[] = [];
-    if (!info.enableExactlyOnceDelivery) lacks.push("exactly-once delivery (lost leases go unnoticed)");
-    if (!info.retryPolicy) lacks.push("a retry policy (retries come back at once)");
-    if (!info.deadLetterPolicy) lacks.push("a dead-letter topic (each redelivery counts as a new request)");
+    if (!info.enableExactlyOnceDelivery) lacks.push("exactly-once delivery (otherwise lost leases go unnoticed)");
+    if (!info.retryPolicy) lacks.push("a retry policy (otherwise retries come back at once)");
+    if (!info.deadLetterPolicy) lacks.push("a dead-letter topic (otherwise each redelivery counts as a new request)");
     if (lacks.length > 0)
       this.#deps.log.warn(
         { queue: this.queue.name, lacks },
-        "the subscription lacks settings that the dispatcher needs to work well",
+        "the subscription lacks settings that the dispatcher needs",
       );
   }
 
@@ -257,7 +257,7 @@ export class Subscription {
         if (!this.#end.signal.aborted)
           this.#deps.log.warn(
             { queue: this.queue.name, error: messageOf(error) },
-            "Pub/Sub work in the background failed",
+            "a background call to Pub/Sub failed",
           );
       },
     );

@@ -147,8 +147,8 @@ describe("A-30: envelopes of the three kinds", () => {
     ['"created":"now"', "created is not a whole number"],
     ['"payload":[]', "payload is not a JSON object"],
     ['"payload":"text"', "payload is not a JSON object"],
-    ['"endpoint":5', "endpoint is not a text"],
-    ['"metadata":{"a":1}', "metadata.a is not a text"],
+    ['"endpoint":5', "endpoint is not a string"],
+    ['"metadata":{"a":1}', "metadata.a is not a string"],
     ['"headers":["a"]', "headers is not a JSON object"],
   ])("data with %s: unreadable, and its owner can be told", (member, problem) => {
     const text = `{"internal":{"result_queue_name":"results"},"request_kind":"redis","data":{"id":"a",${member}}}`;
@@ -157,9 +157,9 @@ describe("A-30: envelopes of the three kinds", () => {
 
   it.each([
     ['"retry_count":"1"', "retry_count is not a whole number"],
-    ['"queue_id":1', "queue_id is not a text"],
-    ['"result_queue_name":1', "result_queue_name is not a text"],
-    ['"labels":{"tier":1}', "labels.tier is not a text"],
+    ['"queue_id":1', "queue_id is not a string"],
+    ['"result_queue_name":1', "result_queue_name is not a string"],
+    ['"labels":{"tier":1}', "labels.tier is not a string"],
   ])("routing with %s", (member, problem) => {
     expect(failure(`{"internal":{${member}},"request_kind":"redis","data":{"id":"a"}}`)).toMatchObject({
       message: problem,

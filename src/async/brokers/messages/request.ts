@@ -56,7 +56,7 @@ export function readRequest(text: string, value: Readonly<Record<string, unknown
 /** @throws UnreadableMessage unless the member is absent, null or a text */
 export function textField(value: Readonly<Record<string, unknown>>, name: string, id: string): string {
   const member = value[name] ?? "";
-  if (typeof member !== "string") throw new UnreadableMessage(`${name} is not a text`, { id });
+  if (typeof member !== "string") throw new UnreadableMessage(`${name} is not a string`, { id });
   return member;
 }
 
@@ -83,6 +83,6 @@ export function textMap(
   const member = value[name] ?? {};
   if (!isObject(member)) throw new UnreadableMessage(`${name} is not a JSON object`, { id });
   for (const [key, entry] of Object.entries(member))
-    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key.slice(0, 100)} is not a text`, { id });
+    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key.slice(0, 100)} is not a string`, { id });
   return member as Record<string, string>;
 }

@@ -32,7 +32,7 @@ export function submission(request: SubmitRequest, defaults: SubmissionDefaults)
     throw invalid("deadline is required and must be a positive Unix timestamp");
   if (request.deadline <= defaults.now) throw invalid("deadline has already expired");
   for (const name of ["endpoint", "requestQueueName", "resultQueueName"] as const)
-    if (typeof (request[name] ?? "") !== "string") throw invalid(`${name} must be a text`);
+    if (typeof (request[name] ?? "") !== "string") throw invalid(`${name} must be a string`);
   const requestQueueName = request.requestQueueName || defaults.requestQueueName;
   const resultQueueName = request.resultQueueName || defaults.resultQueueName;
   const members: readonly (readonly [string, string | undefined])[] = [
@@ -70,7 +70,7 @@ function payloadText(payload: unknown): string {
     try {
       value = JSON.parse(payload);
     } catch (cause) {
-      throw new SluiceError("REQUEST_INVALID", "payload is a text, but no JSON", { cause });
+      throw new SluiceError("REQUEST_INVALID", "payload is a string, but not valid JSON", { cause });
     }
     if (!isObject(value)) throw invalid("payload must be a JSON object");
     return payload;
@@ -89,9 +89,9 @@ function payloadText(payload: unknown): string {
 
 function mapText(name: string, map: Readonly<Record<string, string>> | undefined): string | undefined {
   if (map === undefined || map === null) return undefined;
-  if (!isObject(map)) throw invalid(`${name} must be an object of texts`);
+  if (!isObject(map)) throw invalid(`${name} must be an object of strings`);
   for (const [key, value] of Object.entries(map))
-    if (typeof value !== "string") throw invalid(`${name}.${key} must be a text`);
+    if (typeof value !== "string") throw invalid(`${name}.${key} must be a string`);
   return Object.keys(map).length === 0 ? undefined : JSON.stringify(map);
 }
 

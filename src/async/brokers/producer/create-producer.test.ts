@@ -22,13 +22,13 @@ describe("createProducer", () => {
     for (const [options, problem] of [
       [undefined, /^options are required/],
       [{ ...good, resultQueuName: "r" }, /^there is no option "resultQueuName"; did you mean `resultQueueName`\?/],
-      [{ ...good, redis: { url: "redis://x" } }, /^give one of redis:/],
-      [{ resultQueueName: "r" }, /^give one of redis:/],
+      [{ ...good, redis: { url: "redis://x" } }, /^give either redis:/],
+      [{ resultQueueName: "r" }, /^give either redis:/],
       [{ ...good, sqlite: {} }, /^sqlite\.path is required/],
       [{ redis: { url: "" }, resultQueueName: "r" }, /^redis\.url is required/],
       [{ ...good, resultQueueName: "" }, /^resultQueueName is required/],
-      [{ ...good, requestQueueName: undefined }, /^requestQueueName is required with a queue file/],
-      [{ ...good, requestQueueName: 5 }, /^requestQueueName must be a text/],
+      [{ ...good, requestQueueName: undefined }, /^with sqlite, requestQueueName is required/],
+      [{ ...good, requestQueueName: 5 }, /^requestQueueName must be a string/],
     ] as const)
       await expect(createProducer(options as ProducerOptions)).rejects.toMatchObject({
         code: "PRODUCER_INVALID",

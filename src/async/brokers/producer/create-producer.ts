@@ -48,7 +48,7 @@ const PRODUCER_OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueNam
 export async function createProducer(options: ProducerOptions): Promise<Producer> {
   checkOptions(options, PRODUCER_OPTIONS);
   const { requestQueueName, resultQueueName, redis, sqlite } = options;
-  if (!resultQueueName) throw invalid("resultQueueName is required: the queue that results go to");
+  if (!resultQueueName) throw invalid("resultQueueName is required: the queue for results");
   const deps = { clock: realClock, random: freshRandom(), log: options.log ?? silentLogger };
   if (redis !== undefined) {
     // Loaded on use: each store needs only its own client.
@@ -57,26 +57,25 @@ export async function createProducer(options: ProducerOptions): Promise<Producer
     const names = { resultQueueName, ...(requestQueueName === undefined ? {} : { requestQueueName }) };
     return redisProducer({ connection, ...names }, deps);
   }
-  if (!requestQueueName)
-    throw invalid("requestQueueName is required with a queue file: a queue_name of the dispatcher");
+  if (!requestQueueName) throw invalid("with sqlite, requestQueueName is required: a queue_name of the dispatcher");
   const { sqliteProducer } = await import("../sqlite/producer.ts");
   return sqliteProducer({ path: sqlite.path, requestQueueName, resultQueueName }, deps);
 }
 
 /** Checks all rules, those of the types included, for callers without types. @throws SluiceError PRODUCER_INVALID */
 function checkOptions(options: ProducerOptions, known: readonly string[]): void {
-  if (!isObject(options)) throw invalid("options are required: where the queues are, and their names");
+  if (!isObject(options)) throw invalid("options are required: redis or sqlite, and the names of the queues");
   for (const name of Object.keys(options))
     if (!known.includes(name)) throw invalid(`there is no option ${JSON.stringify(name)}${didYouMean(name, known)}`);
   const { redis, sqlite } = options as { redis?: unknown; sqlite?: unknown };
   if ((redis === undefined) === (sqlite === undefined))
-    throw invalid('give one of redis: { url: "redis://host:6379" } and sqlite: { path: "queue.db" }');
+    throw invalid('give either redis: { url: "redis://host:6379" } or sqlite: { path: "queue.db" }');
   if (redis !== undefined && !(isObject(redis) && typeof redis["url"] === "string" && redis["url"] !== ""))
     throw invalid("redis.url is required, such as redis://host:6379");
   if (sqlite !== undefined && !(isObject(sqlite) && typeof sqlite["path"] === "string" && sqlite["path"] !== ""))
-    throw invalid("sqlite.path is required: the path of the dispatcher's transport-config");
+    throw invalid("sqlite.path is required: the path in the dispatcher's transport-config");
   for (const name of ["requestQueueName", "resultQueueName"] as const)
-    if (typeof (options[name] ?? "") !== "string") throw invalid(`${name} must be a text`);
+    if (typeof (options[name] ?? "") !== "string") throw invalid(`${name} must be a string`);
 }
 
 function invalid(problem: string): SluiceError {

@@ -85,7 +85,7 @@ describe("ResultRequester", () => {
     const first = ask("a", { id: "one" });
     expect(await ask("b", { id: "one" })).toMatchObject({
       code: "REQUEST_INVALID",
-      message: expect.stringMatching(/waits already/),
+      message: expect.stringMatching(/already waits for its result/),
     });
     h.start();
     await h.run(500);
@@ -100,7 +100,7 @@ describe("ResultRequester", () => {
     await h.run(2000);
     expect(await soon).toMatchObject({
       code: "RESULT_MISSING",
-      message: expect.stringMatching(/is a dispatcher running/),
+      message: expect.stringMatching(/does a dispatcher serve its queue/),
     });
     await h.run(30 * 86_400_000);
     expect(requester.waiting).toBe(1);

@@ -125,10 +125,13 @@ export class ResultRequester implements Requester {
     if (this.#closed) return closed();
     if (signal?.aborted) return signal.reason;
     if (this.#waiters.has(id))
-      return new SluiceError("REQUEST_INVALID", `a request with the id ${JSON.stringify(id)} waits already`);
+      return new SluiceError(
+        "REQUEST_INVALID",
+        `a request with the id ${JSON.stringify(id)} already waits for its result`,
+      );
     const { maxWaiting } = this.#deps;
     if (this.#waiters.size >= maxWaiting)
-      return new SluiceError("REQUESTER_FULL", `${maxWaiting} requests wait already (maxWaiting)`);
+      return new SluiceError("REQUESTER_FULL", `${maxWaiting} requests already wait, the most that maxWaiting allows`);
     return undefined;
   }
 
@@ -169,6 +172,6 @@ function closed(): SluiceError {
 function missing(id: string): SluiceError {
   return new SluiceError(
     "RESULT_MISSING",
-    `request ${JSON.stringify(id)} has no result ${GRACE / 1000} s after its deadline: is a dispatcher running on its queue, and does that queue send results where requests ask for them (no result_queue_name)?`,
+    `request ${JSON.stringify(id)} has no result ${GRACE / 1000} s after its deadline: does a dispatcher serve its queue? Does result_queue_name send the results of that queue to another queue?`,
   );
 }

@@ -68,7 +68,7 @@ class RedisPubSubBroker implements Broker {
     const { clock, log } = this.#deps;
     log.warn(
       { channels: queues.map(({ name }) => name) },
-      "the transport redis-pubsub guarantees no delivery: messages are lost while no dispatcher listens, or while it is too slow, and every replica sends each message",
+      "the transport redis-pubsub does not guarantee delivery: messages are lost while no dispatcher listens or the dispatcher is too slow, and every replica sends each message",
     );
     this.#events = events;
     this.#redis = connectRedis(redis, this.#deps, { scripts: [TAKE_DUE] });
@@ -214,7 +214,10 @@ class RedisPubSubBroker implements Broker {
         await retries.park(entries, retries.time / 1000);
       } catch (error) {
         const lost = left.length - from;
-        this.#deps.log.error({ lost, error: messageOf(error) }, "messages in memory are lost: Redis refuses them");
+        this.#deps.log.error(
+          { lost, error: messageOf(error) },
+          "messages in memory are lost: Redis did not store them",
+        );
         return;
       }
     }

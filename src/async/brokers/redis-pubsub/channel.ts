@@ -55,7 +55,12 @@ export class Channel {
     }
     this.#dropped++;
     const fields = { channel: this.#queue.name, dropped: this.#dropped };
-    this.#log.log("error", "dropped", fields, "messages come faster than the workers send them; some were dropped");
+    this.#log.log(
+      "error",
+      "dropped",
+      fields,
+      "messages arrive faster than the workers send them; some messages were dropped",
+    );
   }
 
   /** A message from the retry set is never dropped: the caller checks the room before it takes one out. */

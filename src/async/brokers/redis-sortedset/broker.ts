@@ -72,7 +72,10 @@ class SortedSetBroker implements Broker {
     // The server does not report this connection's own changes.
     for (const name of queueNames) this.#server.announce(this.#server.queueOf(name));
     if (buried > 0)
-      this.#deps.log.warn({ set: retryQueueName, buried }, "retries that cannot be queued again are dead letters");
+      this.#deps.log.warn(
+        { set: retryQueueName, buried },
+        "some retries cannot return to a queue and became dead letters",
+      );
     return Math.min(next, pollInterval);
   }
 

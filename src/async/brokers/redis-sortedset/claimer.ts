@@ -194,7 +194,7 @@ export class Claimer {
     if (answered > 0)
       log.info(
         { queue: queue.name, count: answered },
-        "dropped messages that the store still had: they already have their results",
+        "dropped messages that already have their results, but were still in the store",
       );
     try {
       await this.#server.settle(redis, aside, [queue]);

@@ -148,7 +148,7 @@ export async function moveDue(redis: Redis, retryQueueName: string): Promise<Mov
 export function destination(entry: Buffer): { queueName: string; deadline: number; problem: string } {
   try {
     const { routing, request } = parseEnvelope(entry.toString());
-    const problem = routing.requestQueueName === "" ? "it names no queue to return to" : "";
+    const problem = routing.requestQueueName === "" ? "the entry names no queue to return to" : "";
     return { queueName: routing.requestQueueName, deadline: request.deadline, problem };
   } catch (error) {
     if (!(error instanceof UnreadableMessage)) throw error;

@@ -268,7 +268,7 @@ describe("sqlite broker", () => {
     folder.clock.set(3_600_000);
     for (let round = 0; round < 3; round++) await peer.reclaim(new Set());
     expect(log.lines.map(({ message }) => message)).toEqual([
-      "the clock of the queues was set forward by 3600 s: every lease starts again, and each message stays with its dispatcher",
+      "the clock of the queue store was set forward by 3600 s: every lease starts again, and each message stays with its dispatcher",
     ]);
     await peer.close();
   });
@@ -337,7 +337,7 @@ describe("sqlite broker", () => {
     await submit(1);
     const [a] = (await watched.claim(q, { max: 1, expired: 0 })).claims;
     db!.exec("PRAGMA query_only = 1");
-    await expect(watched.check()).rejects.toThrow("it is read-only");
+    await expect(watched.check()).rejects.toThrow("the file is read-only");
     db!.exec("PRAGMA query_only = 0; PRAGMA max_page_count = 1");
     const payload = Buffer.alloc(100_000, "x");
     const large: Settlement = { kind: "result", claim: a!, result: { ...errorResult("m0", "CANCELLED", ""), payload } };

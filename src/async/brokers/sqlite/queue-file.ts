@@ -183,10 +183,10 @@ const PASSING: Readonly<Record<number, string>> = {
   5: "another process holds its lock",
   6: "another statement holds its lock",
   7: "no memory left",
-  8: "it is read-only for this process: check the owner and the mode of the file and its folder",
-  10: "input or output failed",
+  8: "the file is read-only for this process: check the owner and the mode of the file and its folder",
+  10: "a read or write on the disk failed",
   13: "the disk is full",
-  14: "it cannot be opened: check that its folder exists and may be written to",
+  14: "the file cannot be opened: check that its folder exists and is writable",
   15: "another process holds its lock",
 };
 const BUSY: ReadonlySet<number> = new Set([5, 6, 15]);
@@ -219,7 +219,7 @@ export function sqliteError(path: string, error: unknown): SluiceError {
   if (code === CORRUPT)
     return new SluiceError(
       "QUEUE_FILE_CORRUPT",
-      `queue file ${path} is damaged (${messageOf(error)}): save what can be saved with "sqlite3 FILE .recover", then move it away`,
+      `queue file ${path} is damaged (${messageOf(error)}): recover the data with "sqlite3 FILE .recover", then move the file away`,
       options,
     );
   if (code === NOT_A_DATABASE)

@@ -83,7 +83,7 @@ export class WakeupSignal {
     this.#toldUnwatchable = true;
     this.#log.warn(
       { path: this.#path, error: messageOf(error) },
-      "queue file cannot be watched: new entries are found after the poll interval",
+      "queue file cannot be watched: Sluice finds new entries only at the next poll",
     );
   }
 }

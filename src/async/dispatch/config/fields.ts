@@ -57,7 +57,7 @@ type Parameters = Readonly<Record<string, unknown>>;
 
 /** How a queue or a pool names its gate (async-processor 3.2). */
 export const GATE_FIELDS = {
-  gate_type: textField(undefined).describe("Gate, as [gates.md](gates.md) lists them; empty = always open."),
+  gate_type: textField(undefined).describe("Type of the gate, from [gates.md](gates.md); empty = always open."),
   gate_params: z
     .unknown()
     .transform((value, context): Parameters => {
@@ -67,7 +67,7 @@ export const GATE_FIELDS = {
       return z.NEVER;
     })
     .optional()
-    .describe("Parameters of the gate: a mapping, or one as JSON text."),
+    .describe("Parameters of the gate: a mapping, or the same as JSON text."),
 };
 
 /** The parameters, or the error in them. They may be secrets: no message repeats them. */
@@ -78,11 +78,11 @@ function parametersOf(value: unknown): Parameters | string {
     try {
       parameters = JSON.parse(value) as unknown;
     } catch {
-      return "must be a mapping, or one as JSON text; this text is not JSON";
+      return "must be a mapping, or the same as JSON text; this text is not JSON";
     }
   }
   if (isObject(parameters)) return parameters;
-  return `must be a mapping, or one as JSON text, got ${Array.isArray(parameters) ? "a list" : `a ${typeof parameters}`}`;
+  return `must be a mapping, or the same as JSON text, got ${Array.isArray(parameters) ? "a list" : `a ${typeof parameters}`}`;
 }
 
 /** The gate of an entry; undefined = always open. The gate factory checks whether the type exists. @param path of the entry */

@@ -49,7 +49,7 @@ describe("readPools", () => {
     ['[{"id":"a","workers":100001}]', "pools.json:1:12: [0].workers: must be at most 100000, got 100001"],
     [
       '[{"id":"a","workers":1},\n{"id":"a","workers":2}]',
-      'pools.json:2:2: [1].id: duplicate id "a"; the pool at line 1 has it already',
+      'pools.json:2:2: [1].id: duplicate id "a"; the pool at line 1 already has this id',
     ],
     [
       '[{"id":"a","workers":1,"gate_typ":"constant","gate_params":{"a":1}}]',

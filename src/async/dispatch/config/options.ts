@@ -145,7 +145,7 @@ const MAX_POOLS = 1_000;
 /** One worker pool (async-processor 6.5). */
 export const POOL = z.object({
   id: requiredText.describe("Id of the pool, which queues name in `worker_pool_id`."),
-  workers: z.int().min(1).max(MAX_WORKERS).describe("Requests that the pool sends at a time."),
+  workers: z.int().min(1).max(MAX_WORKERS).describe("The most requests that the pool has in flight."),
   ...GATE_FIELDS,
 });
 
@@ -175,7 +175,7 @@ export function readPools(document: ConfigDocument, findings: Findings): PoolSet
       findings.refuse(
         document,
         [at, "id"],
-        `duplicate id ${JSON.stringify(pool.id)}; the pool at line ${document.positionOf([first]).line} has it already`,
+        `duplicate id ${JSON.stringify(pool.id)}; the pool at line ${document.positionOf([first]).line} already has this id`,
       );
   }
   return pools.map(({ pool }) => pool);

@@ -19,18 +19,18 @@ const COMMON = {
     "InferenceObjective of the requests, which gives them a priority; empty = none.",
   ),
   igw_base_url: gatewayUrl.describe("URL of the gateway."),
-  request_path_url: textField("/v1/completions").describe("Path of the requests that name none."),
+  request_path_url: textField("/v1/completions").describe("Path of requests without an `endpoint`."),
   labels: z
     .record(z.string(), z.string())
     .nullish()
     .transform((labels) => labels ?? {})
-    .describe("Labels of every message of the queue; they win over those of a message."),
-  trust_message_labels: bool(true).describe("Messages may have labels of their own."),
+    .describe("Labels for every message of the queue; they override the labels of a message."),
+  trust_message_labels: bool(true).describe("`false` ignores the labels in messages."),
   allowed_endpoints: z
     .array(z.string().startsWith("/", { error: "must be a path that begins with /, such as /v1/" }))
     .max(LONGEST_LIST)
     .nullish()
-    .describe("Beginnings of the paths that a message may name; absent = all."),
+    .describe("Prefixes of the paths that a message may name; absent = all paths."),
   max_queue_share: z
     .number()
     .gt(0)
@@ -45,7 +45,7 @@ const STORED_QUEUE = z.object({
   id: textField(undefined).describe("Id of the queue in metrics and logs; empty = `queue_name`."),
   queue_name: requiredText.describe("Name of the queue."),
   result_queue_name: textField(undefined).describe(
-    "Where the results of this queue go; empty = as the transport says.",
+    "Queue for all results; empty = the queue that the message or the transport names.",
   ),
   ...COMMON,
   ...GATE_FIELDS,
@@ -111,7 +111,7 @@ export function refuseTwins(
     findings.refuse(
       document,
       [list, at, field],
-      `duplicate ${field} ${JSON.stringify(value)}; ${list}[${first}], at line ${line}, has it already`,
+      `duplicate ${field} ${JSON.stringify(value)}; ${list}[${first}] at line ${line} already has this value`,
     );
   }
 }
@@ -119,18 +119,18 @@ export function refuseTwins(
 /** The fields with which a transport's section names its Redis server (async-processor 5.1). */
 const REDIS_FIELDS = {
   url: textField(undefined).describe(
-    "`redis://` or `rediss://` URL of the server; empty = `REDIS_URL` of the environment.",
+    "`redis://` or `rediss://` URL of the server; empty = the environment variable `REDIS_URL`.",
   ),
-  enable_tracing: bool(false).describe("A span for each command."),
+  enable_tracing: bool(false).describe("Trace each Redis command."),
   tls_ca_cert: textField(undefined).describe(
-    "PEM file of authorities that may sign the server's certificate, besides those of the system.",
+    "PEM file of CA certificates that Sluice trusts for the server, besides those of the system.",
   ),
-  tls_cert: textField(undefined).describe("PEM file of the client certificate; needs the key."),
+  tls_cert: textField(undefined).describe("PEM file of the client certificate; needs `tls_key`."),
   tls_key: textField(undefined).describe("PEM file of the client certificate's key."),
   // The names that gates have.
-  tls_ca_file: textField(undefined).describe("Another name of `tls_ca_cert`, as gates have it."),
-  tls_cert_file: textField(undefined).describe("Another name of `tls_cert`."),
-  tls_key_file: textField(undefined).describe("Another name of `tls_key`."),
+  tls_ca_file: textField(undefined).describe("Alias of `tls_ca_cert`; gates use this name."),
+  tls_cert_file: textField(undefined).describe("Alias of `tls_cert`."),
+  tls_key_file: textField(undefined).describe("Alias of `tls_key`."),
 };
 
 export interface RedisEntry {
@@ -166,14 +166,14 @@ export async function redisConnectionOf(
   for (const which of TLS_FILES) {
     const [other, usual] = TLS_NAMES[which];
     if (entry[usual] !== undefined && entry[other] !== undefined && entry[usual] !== entry[other])
-      findings.refuse(document, [other], `is another name of ${usual}, and the section has both; keep one`);
+      findings.refuse(document, [other], `is an alias of ${usual}, and the section has both; keep one`);
     if (paths[which] !== undefined && !secure)
       findings.refuse(document, [fieldOf(which)], "needs TLS: use a rediss:// url");
   }
   if (url === undefined && fallback === AT_START)
-    findings.warn(document, ["url"], "is missing: the start takes REDIS_URL of the environment");
+    findings.warn(document, ["url"], "is missing: at its start, Sluice reads the environment variable REDIS_URL");
   else if (url === undefined)
-    findings.refuse(document, ["url"], "is missing, and the environment variable REDIS_URL, too");
+    findings.refuse(document, ["url"], "is missing, and so is the environment variable REDIS_URL");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));
   const tls = await readTlsFiles(
     { ca: absolute(paths.ca), cert: absolute(paths.cert), key: absolute(paths.key) },
@@ -191,7 +191,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
       findings.warn(
         document,
         ["url"],
-        `${whose}these options have no effect, because the Redis client of Sluice does not have them: ${[...new Set(ignored)].join(", ")}`,
+        `${whose}these options have no effect, because the Redis client of Sluice does not support them: ${[...new Set(ignored)].join(", ")}`,
       );
     return tls;
   } catch (error) {
@@ -202,7 +202,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
 
 /** Leases (async-processor 5.2.8). A lease is renewed after a third of it, at the earliest after 1 s and at the latest after 30 s. */
 const LEASE_FIELDS = {
-  claim_ttl_ms: count(60_000, { least: 2_000 }).describe("Milliseconds of a lease, at least 2000."),
+  claim_ttl_ms: count(60_000, { least: 2_000 }).describe("Length of a lease in milliseconds, at least 2000."),
   reclaim_interval_ms: count(5_000, { least: 100 }).describe(
     "Milliseconds between two checks for expired leases, at least 100.",
   ),
@@ -221,7 +221,7 @@ const MAX_QUEUES = 10_000;
 export const TRANSPORT_SCHEMAS = {
   "redis-sortedset": z.object({
     ...REDIS_FIELDS,
-    result_queue_name: textField("result-list").describe("Where results go."),
+    result_queue_name: textField("result-list").describe("Queue for the results."),
     retry_queue_name: textField("retry-sortedset").describe("Sorted set of the messages that wait for a retry."),
     poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
     batch_size: count(undefined).describe(
@@ -249,13 +249,13 @@ export const TRANSPORT_SCHEMAS = {
     poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
     // Pub/Sub's own limits for an acknowledgement deadline.
     claim_ttl_ms: count(60_000, { least: 10_000, most: 600_000 }).describe(
-      "Milliseconds of an acknowledgement deadline, 10000 to 600000.",
+      "Acknowledgement deadline in milliseconds, 10000 to 600000.",
     ),
     topics: z.array(TOPIC).min(1).max(MAX_QUEUES).describe("The subscriptions."),
   }),
   sqlite: z.object({
     path: requiredText.describe("File of the database, which the dispatcher creates."),
-    result_queue_name: textField("result-list").describe("Where results go."),
+    result_queue_name: textField("result-list").describe("Queue for the results."),
     poll_interval_ms: count(1_000).describe("Milliseconds between two polls of a queue without messages."),
     batch_size: count(undefined).describe(
       "The most messages of one claim; 0 = as many as free workers and gates allow.",

@@ -91,7 +91,9 @@ describe("defaults (A-40)", () => {
       leases: DEFAULT_LEASES,
     });
     expect(warnings).toEqual([
-      expect.stringContaining("retries wait in the queue retry-pubsub, because retry-sortedset"),
+      expect.stringContaining(
+        "retries wait in the queue retry-pubsub: the default of the reference, retry-sortedset, is also",
+      ),
     ]);
   });
 
@@ -372,31 +374,31 @@ describe("mistakes are told with their place (A-40)", () => {
       "parameters that are no JSON",
       "redis-sortedset",
       queue("  gate_type: constant\n  gate_params: '{pw'"),
-      "t.yaml:6:3: queues[0].gate_params: must be a mapping, or one as JSON text; this text is not JSON",
+      "t.yaml:6:3: queues[0].gate_params: must be a mapping, or the same as JSON text; this text is not JSON",
     ],
     [
       "parameters in a list",
       "redis-sortedset",
       queue("  gate_type: constant\n  gate_params: [1]"),
-      "t.yaml:6:3: queues[0].gate_params: must be a mapping, or one as JSON text, got a list",
+      "t.yaml:6:3: queues[0].gate_params: must be a mapping, or the same as JSON text, got a list",
     ],
     [
       "a name twice",
       "redis-sortedset",
       queue("- queue_name: q\n  id: other\n  igw_base_url: http://g"),
-      't.yaml:5:3: queues[1].queue_name: duplicate queue_name "q"; queues[0], at line 3, has it already',
+      't.yaml:5:3: queues[1].queue_name: duplicate queue_name "q"; queues[0] at line 3 already has this value',
     ],
     [
       "an id twice, once by default",
       "redis-sortedset",
       queue("- queue_name: q2\n  id: q\n  igw_base_url: http://g"),
-      't.yaml:6:3: queues[1].id: duplicate id "q"; queues[0], at line 3, has it already',
+      't.yaml:6:3: queues[1].id: duplicate id "q"; queues[0] at line 3 already has this value',
     ],
     [
       "a channel twice",
       "redis-pubsub",
       queue("- queue_name: q\n  igw_base_url: http://g"),
-      't.yaml:5:3: queues[1].queue_name: duplicate queue_name "q"; queues[0], at line 3, has it already',
+      't.yaml:5:3: queues[1].queue_name: duplicate queue_name "q"; queues[0] at line 3 already has this value',
     ],
     [
       "retries in a queue",
@@ -451,7 +453,7 @@ describe("mistakes are told with their place (A-40)", () => {
       "a subscription twice",
       "gcp-pubsub",
       "project_id: p\nresult_topic_id: r\ntopics: [{subscriber_id: s, igw_base_url: 'http://g'}, {subscriber_id: s, igw_base_url: 'http://g'}]",
-      't.yaml:3:57: topics[1].subscriber_id: duplicate subscriber_id "s"; topics[0], at line 3, has it already',
+      't.yaml:3:57: topics[1].subscriber_id: duplicate subscriber_id "s"; topics[0] at line 3 already has this value',
     ],
     [
       "no path",
@@ -498,8 +500,8 @@ queues:
     const { settings, warnings } = await load("redis-pubsub", { url, retry_queue_name: "mine", queues: [queue] });
     expect(settings.queues[0]?.gate).toBeUndefined();
     expect(warnings.map((text) => text.replace(/^\S+ /, ""))).toEqual([
-      "queues[0].gate_type: has no effect: channels have no gate; give it to the worker pool",
-      "queues[0].gate_params: has no effect: channels have no gate; give it to the worker pool",
+      "queues[0].gate_type: has no effect: channels have no gate; set this key on the worker pool",
+      "queues[0].gate_params: has no effect: channels have no gate; set this key on the worker pool",
     ]);
   });
 
@@ -528,14 +530,14 @@ describe("the Redis server (A-41)", () => {
           "queues: [{queue_name: q, igw_base_url: 'http://g'}]",
           redisUrl === undefined ? {} : { redisUrl },
         ),
-      ).toBe("invalid configuration: t.yaml:1:1: url: is missing, and the environment variable REDIS_URL, too");
+      ).toBe("invalid configuration: t.yaml:1:1: url: is missing, and so is the environment variable REDIS_URL");
   });
 
   it.each([
-    ["localhost:6379", "it must begin with redis:// or rediss://"],
-    ["http://:hunter2@h", "it must begin with redis:// or rediss://"],
+    ["localhost:6379", "the URL must begin with redis:// or rediss://"],
+    ["http://:hunter2@h", "the URL must begin with redis:// or rediss://"],
     ["redis://u:hunter2@h/first", 'the database must be a number, not "first"'],
-    ["redis://:hunter2%zz@h", "user or password is not percent-encoded properly"],
+    ["redis://:hunter2%zz@h", "the user or the password is not correctly percent-encoded"],
     ["redis://h:port", "it is not a URL"],
   ])("%s is refused, without its password", async (text, problem) => {
     const message = await failure("redis-sortedset", withUrl(text));
@@ -555,7 +557,7 @@ describe("the Redis server (A-41)", () => {
       withUrl("redis://h?pool_size=5&db=1&pool_size=6&read_timeout=3s"),
     );
     expect(warnings).toEqual([
-      "t.yaml:2:2: url: these options have no effect, because the Redis client of Sluice does not have them: pool_size, read_timeout",
+      "t.yaml:2:2: url: these options have no effect, because the Redis client of Sluice does not support them: pool_size, read_timeout",
     ]);
   });
 });
@@ -613,18 +615,15 @@ describe("TLS to the Redis server", () => {
     [{ tls_cert: "client.pem" }, "tls_cert: a client certificate and its key must be given together"],
     [{ tls_key: "client.key" }, "tls_key: a client certificate and its key must be given together"],
     [{ tls_ca_cert: "missing.pem" }, "tls_ca_cert: FOLDER/missing.pem does not exist"],
-    [
-      { tls_ca_cert: "empty.pem" },
-      "tls_ca_cert: FOLDER/empty.pem holds no PEM certificate, or one that cannot be read",
-    ],
+    [{ tls_ca_cert: "empty.pem" }, "tls_ca_cert: FOLDER/empty.pem must hold one or more readable PEM certificates"],
     [
       { tls_ca_cert: "nonsense.pem" },
-      "tls_ca_cert: FOLDER/nonsense.pem holds no PEM certificate, or one that cannot be read",
+      "tls_ca_cert: FOLDER/nonsense.pem must hold one or more readable PEM certificates",
     ],
     [{ tls_cert: "nonsense.pem", tls_key: "client.key" }, "tls_cert: FOLDER/nonsense.pem holds no PEM certificate"],
     [
       { tls_cert: "client.pem", tls_key: "ca.pem" },
-      "tls_key: FOLDER/ca.pem holds no PEM private key without a passphrase",
+      "tls_key: FOLDER/ca.pem must hold a PEM private key without a passphrase",
     ],
     [
       { tls_cert: "client.pem", tls_key: "other.key" },

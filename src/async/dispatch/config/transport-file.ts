@@ -65,7 +65,7 @@ function warnOfUnknown(name: TransportName, document: ConfigDocument, findings: 
   });
 }
 
-const NO_GATE = "has no effect: channels have no gate; give it to the worker pool";
+const NO_GATE = "has no effect: channels have no gate; set this key on the worker pool";
 const UNGATED = { gate_type: NO_GATE, gate_params: NO_GATE };
 
 /** Makes settings of sections with the right shape, and checks the rules that a shape cannot express. */
@@ -105,7 +105,7 @@ class TransportReader {
       this.#findings.warn(
         this.#document,
         [],
-        `retries wait in the queue retry-pubsub, because ${SHARED_RETRIES}, the default of the reference, is also that of ` +
+        `retries wait in the queue retry-pubsub: the default of the reference, ${SHARED_RETRIES}, is also the default of ` +
           "redis-sortedset; name a queue in retry_queue_name",
       );
     else if (entry.retry_queue_name === SHARED_RETRIES)

@@ -14,7 +14,7 @@ const TAKEN: ReadonlySet<string> = new Set([...HOP_BY_HOP_HEADERS, "content-leng
 
 const headerName = z
   .string()
-  .refine((name) => NAME.test(name), "is not a legal header name: letters, digits and !#$%&'*+-.^_`|~, at most 256")
+  .refine((name) => NAME.test(name), "is not a legal header name: use at most 256 letters, digits and !#$%&'*+-.^_`|~")
   .refine((name) => !TAKEN.has(name.toLowerCase()), "names a header that HTTP itself uses");
 
 const fairness = {
@@ -22,18 +22,16 @@ const fairness = {
   fairness_header: headerName
     .or(z.literal(""))
     .default("x-llm-d-inference-fairness-id")
-    .describe("Header of the requests with the fairness ID; empty = none."),
-  fairness_attribute: z.string().default("userid").describe("Metadata of a message that is its fairness ID."),
+    .describe("Request header for the fairness ID; empty = no header."),
+  fairness_attribute: z.string().default("userid").describe("Metadata entry of a message with the fairness ID."),
 };
 
 const ROBIN = z.strictObject(fairness);
 const TIERS = z
   .strictObject({
     ...fairness,
-    priority_header: headerName
-      .default("x-gateway-priority")
-      .describe("Header of the requests with the priority of the tier."),
-    tier_label: z.string().default("tier").describe("Label of a message that names its tier."),
+    priority_header: headerName.default("x-gateway-priority").describe("Request header for the priority of the tier."),
+    tier_label: z.string().default("tier").describe("Message label that names the tier."),
   })
   .refine((it) => it.fairness_header === "" || it.fairness_header.toLowerCase() !== it.priority_header.toLowerCase(), {
     path: ["priority_header"],

@@ -133,7 +133,7 @@ export class GatewayAttempt implements Dispatcher.DispatchHandler, Slotted {
     if (this.#over) return;
     const message = `${this.#origin.name}: ${failureText(error)}`;
     if (this.#status === 0) this.#finish({ kind: "no-answer", message });
-    else this.#truncated(`the answer broke off: ${message}`, false);
+    else this.#truncated(`the answer ended early: ${message}`, false);
     this.#cut();
   }
 

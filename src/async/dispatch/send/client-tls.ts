@@ -63,12 +63,12 @@ export async function readTlsFiles(
   const [ca, cert, key] = await Promise.all([read("ca"), read("cert"), read("key")]);
   const authorities = certificatesIn(ca);
   if (ca !== undefined && (authorities.length === 0 || !authorities.every((text) => certificateOf(text) !== undefined)))
-    refuse("ca", `${paths.ca} holds no PEM certificate, or one that cannot be read`);
+    refuse("ca", `${paths.ca} must hold one or more readable PEM certificates`);
   const certificate = cert === undefined ? undefined : certificateOf(cert);
   if (cert !== undefined && certificate === undefined) refuse("cert", `${paths.cert} holds no PEM certificate`);
   const privateKey = key === undefined ? undefined : parsed(() => createPrivateKey(key));
   if (key !== undefined && privateKey === undefined)
-    refuse("key", `${paths.key} holds no PEM private key without a passphrase`);
+    refuse("key", `${paths.key} must hold a PEM private key without a passphrase`);
   if (certificate !== undefined && privateKey !== undefined && !certificate.checkPrivateKey(privateKey))
     refuse("key", `the key in ${paths.key} does not belong to the certificate in ${paths.cert}`);
   return {

@@ -136,10 +136,10 @@ describe("headers that cannot go out are left out, the request goes", () => {
     expect(built.headers).toContain("x-good");
     expect(built.headers).toHaveLength(10);
     expect(built.dropped).toEqual([
-      '"Connection" belongs to the connection',
-      '"Transfer-Encoding" belongs to the connection',
-      '"TE" belongs to the connection',
-      '"Upgrade" belongs to the connection',
+      '"Connection" is a connection header',
+      '"Transfer-Encoding" is a connection header',
+      '"TE" is a connection header',
+      '"Upgrade" is a connection header',
       '"Host" cannot come from a message',
       '"Content-Length" cannot come from a message',
       '"Expect" cannot come from a message',
@@ -192,7 +192,7 @@ describe("where a request goes", () => {
     expect(build({ queue, data: { endpoint: "/v1/chat/completions" } }).kind).toBe("request");
     expect(build({ queue, data: { endpoint: "/v1/chat/../../metrics" } })).toEqual({
       kind: "invalid",
-      reason: 'endpoint "/v1/chat/../../metrics" is none of the queue\'s allowed_endpoints',
+      reason: 'endpoint "/v1/chat/../../metrics" matches none of the queue\'s allowed_endpoints',
     });
   });
 

@@ -59,7 +59,7 @@ export function buildRequest(parts: OutboundParts): OutboundBuild {
   if (gateway.problem !== undefined) return invalid(`the queue's base URL cannot be used: ${gateway.problem}`);
   const url = endpoint === "" ? gateway.url : urlOf(gateway, endpoint);
   if (endpoint !== "" && queue.allowedEndpoints !== undefined && !isAllowed(url, gateway.base, queue.allowedEndpoints))
-    return invalid(`endpoint ${JSON.stringify(endpoint.slice(0, 200))} is none of the queue's allowed_endpoints`);
+    return invalid(`endpoint ${JSON.stringify(endpoint.slice(0, 200))} matches none of the queue's allowed_endpoints`);
 
   const headers = new OutboundHeaders();
   headers.set("content-type", transformed?.contentType ?? "application/json");
@@ -145,7 +145,7 @@ class OutboundHeaders {
   setForMessage(name: string, value: string): void {
     const key = name.toLowerCase();
     const legal = legalValue(value);
-    if (HOP_BY_HOP_HEADERS.has(key)) this.#drop(name, "belongs to the connection");
+    if (HOP_BY_HOP_HEADERS.has(key)) this.#drop(name, "is a connection header");
     else if (OWN_HEADERS.has(key)) this.#drop(name, "cannot come from a message");
     else if (!TOKEN.test(key)) this.#drop(name, "is not a header name");
     else if (legal === undefined) this.#drop(name, "has a value with control characters");

@@ -327,7 +327,7 @@ describe("no answer, or half of one", () => {
       status: 503,
       retryAfterMs: 9000,
       tooLong: false,
-      message: expect.stringContaining("the answer broke off: http://127.0.0.1:"),
+      message: expect.stringContaining("the answer ended early: http://127.0.0.1:"),
     });
   });
 

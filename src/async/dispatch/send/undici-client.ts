@@ -61,7 +61,8 @@ class UndiciClient implements InferenceClient, GatewayAttemptOwner {
   send(request: OutboundRequest, signal: AbortSignal): Promise<GatewayAnswer> {
     if (signal.aborted || this.#closed) return Promise.resolve({ kind: "aborted" });
     // The sweep would find it only while a model is at work.
-    if (request.timeoutMs <= 0) return Promise.resolve({ kind: "timeout", message: "no time was left to send it" });
+    if (request.timeoutMs <= 0)
+      return Promise.resolve({ kind: "timeout", message: "no time was left to send the request" });
     return new Promise((resolve) => {
       const attempt = new GatewayAttempt(this, this.#originOf(request.url.origin), request.timeoutMs, signal, resolve);
       this.#attempts.add(attempt);

@@ -33,7 +33,9 @@ export class GcsUriMultipart implements RequestTransform {
     const expiry = uri === undefined ? undefined : signedUrlExpiry(uri);
     // The URL is a secret: it allows anyone to read the file.
     if (expiry !== undefined && expiry <= deadline)
-      throw new Error(`the signed URL in ${URI} expires at ${expiry}, which is not after the deadline ${deadline}`);
+      throw new Error(
+        `the signed URL in ${URI} expires at ${expiry}, not after the deadline ${deadline} (Unix seconds)`,
+      );
   }
 
   transform(payload: Uint8Array, metadata: Readonly<Record<string, string>>): TransformedBody | undefined {

@@ -28,7 +28,10 @@ describe("requestTransforms", () => {
     [file({ ...gcs("a", "p"), enabled: true }), /requestTransforms\[0\]\.enabled: unknown key/],
     [file({ ...gcs("a", "p"), type: "gcs-uri-multipart" }), /did you mean `gcs_uri_multipart`\?/],
     [file(gcs("", "p")), /name: must not be empty/],
-    [file(gcs("a", "p"), gcs("b", "p"), gcs("a", "q")), /requestTransforms\[2\]\.name: `a` is the name of another one/],
+    [
+      file(gcs("a", "p"), gcs("b", "p"), gcs("a", "q")),
+      /requestTransforms\[2\]\.name: another transform already has the name `a`/,
+    ],
     [file(gcs("a")), /providers: must have at least 1 entries/],
     [file(gcs("a", "")), /providers\[0\]: must not be empty/],
     [file({ name: "a", type: "gcs_uri_multipart" }), /parameters\.providers: is missing/],
@@ -57,7 +60,7 @@ describe("requestTransforms", () => {
     expect(() => chain.validate(payload, META, EXPIRES)).toThrow(
       expect.objectContaining({
         code: "TRANSFORM",
-        message: `transform two/gcs_uri_multipart: the signed URL in gcs_uri expires at ${EXPIRES}, which is not after the deadline ${EXPIRES}`,
+        message: `transform two/gcs_uri_multipart: the signed URL in gcs_uri expires at ${EXPIRES}, not after the deadline ${EXPIRES} (Unix seconds)`,
       }),
     );
   });

@@ -33,7 +33,7 @@ export function requestTransforms(document: Document | undefined, random: Random
   const transforms = entries.flatMap(({ name, type, parameters }, at) => {
     const path = ["requestTransforms", at];
     if (names.has(name))
-      violations.push({ path: [...path, "name"], problem: `\`${name}\` is the name of another one` });
+      violations.push({ path: [...path, "name"], problem: `another transform already has the name \`${name}\`` });
     names.add(name);
     const found = check(parameters ?? {}, GCS_PARAMETERS, [...path, "parameters"], violations);
     return found === undefined ? [] : [{ name, type, transform: new GcsUriMultipart(found.output.providers, random) }];

@@ -351,7 +351,7 @@ export class SharedCapacity {
 
   #answer(fresh: boolean): Promise<CapacityReading> {
     return new Promise((resolve, reject) => {
-      const late = unreadable(`its source has not answered within ${READ_LIMIT / 1000} s`);
+      const late = unreadable(`the source has not answered within ${READ_LIMIT / 1000} s`);
       const timer = this.#clock.after(READ_LIMIT, () => resolve(late), true);
       Promise.resolve(this.source.read(fresh))
         .then(resolve, reject)
@@ -371,7 +371,7 @@ function checked(reading: CapacityReading): CapacityReading {
   const wrong = Object.entries({ budget, baseline, maxSys: maxSys ?? 0, sampleTime }).find(
     ([, value]) => !Number.isFinite(value),
   );
-  if (wrong !== undefined) return unreadable(`its source says ${wrong[0]} ${String(wrong[1])}`);
+  if (wrong !== undefined) return unreadable(`the source reports ${wrong[0]} = ${String(wrong[1])}`);
   return { ...reading, budget: within(budget), baseline: within(baseline) };
 }
 

@@ -93,7 +93,7 @@ async function whole(body: Dispatcher.ResponseData["body"]): Promise<Uint8Array>
   for await (const piece of body as AsyncIterable<Buffer>) {
     size += piece.length;
     // Leaving the loop destroys the body and its connection.
-    if (size > MAX_METRICS_BYTES) throw new Error(`an answer of more than ${MAX_METRICS_BYTES} bytes`);
+    if (size > MAX_METRICS_BYTES) throw new Error(`the answer has more than ${MAX_METRICS_BYTES} bytes`);
     pieces.push(piece);
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size);

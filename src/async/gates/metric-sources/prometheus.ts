@@ -23,7 +23,7 @@ const PLAUSIBLE_AGE = 24 * 3_600_000;
 /** The queries for a figure and for the time of its samples. */
 export interface FigureQuery {
   readonly query: string;
-  /** Gives Unix seconds, such as `timestamp(selector)`; undefined = the samples have no time of their own. */
+  /** Gives Unix seconds, such as `timestamp(selector)`; undefined = the samples have no timestamp of their own. */
   readonly timestampQuery: string | undefined;
   /** Milliseconds that samples without a time count as older than their evaluation. */
   readonly metricLag: number;
@@ -107,14 +107,14 @@ class PrometheusSource implements MetricSource {
 
 export const prometheusSource = defineMetricSource({
   type: "prometheus",
-  describe: "Asks the Prometheus of `--prometheus-url` an instant query.",
+  describe: "Sends an instant query to the Prometheus of `--prometheus-url`.",
   parameters: z.strictObject({
-    query: stringParameter().describe("PromQL that gives an instant vector; each of its samples counts."),
+    query: stringParameter().describe("PromQL that returns an instant vector; every sample counts."),
     timestamp_query: stringParameter({ optional: true }).describe(
-      "PromQL that gives the time of the samples behind `query`, such as `timestamp(metric)`; the smallest counts.",
+      "PromQL that returns the timestamps of the samples behind `query`, such as `timestamp(metric)`; the oldest timestamp counts.",
     ),
     metric_lag: durationParameter({ default: "15s" }).describe(
-      "Assumed age of the samples when the query was evaluated, if nothing gives their time.",
+      "Assumed age of the samples at the query, if no timestamp of the samples is known.",
     ),
   }),
   verify: (_, around) => void requirePrometheus(around),

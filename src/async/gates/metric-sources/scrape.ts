@@ -85,7 +85,7 @@ export const scrapeSource = defineMetricSource({
   describe: "Reads one metric from a page in the Prometheus text format.",
   parameters: z.strictObject({
     url: stringParameter().describe("Address of the page."),
-    metric: stringParameter().describe("Name of a gauge, counter or untyped metric; each of its samples counts."),
+    metric: stringParameter().describe("Name of a gauge, counter or untyped metric; every sample counts."),
     labels: textMapParameter().describe("Labels that a sample must have to count."),
   }),
   create: (parameters, { clock }) => new PageScrape(parameters, clock),

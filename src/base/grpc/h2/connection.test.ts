@@ -485,6 +485,66 @@ describe("an HTTP/2 connection: the windows it respects", () => {
     expect(rest.at(-1)).toMatchObject({ type: FRAME.rstStream, payload: u32(ERROR.none) });
   });
 
+  it.each([0, 100, 8187, 8192, 8193])(
+    "keeps bytes that a handler passes on from where they lie, while messages of %s bytes wait",
+    (size) => {
+      let passed = 0;
+      const peer = new H2Peer((stream) => ({
+        message: (bytes) => void stream.send(bytes),
+        passing(bytes, from, to) {
+          passed++;
+          stream.sendFramed(Buffer.concat([Buffer.of(0), u32(to - from)]));
+          stream.sendFramed(bytes, from, to);
+          return true;
+        },
+        halfClosed() {},
+        closed() {},
+      }));
+      peer.feed(frame(FRAME.settings, 0, 0, setting(SETTING.initialWindowSize, 0)), open(1));
+      const messages = ["a", "b", "c"].map((text) =>
+        Buffer.concat([Buffer.of(0), u32(size), Buffer.alloc(size, text)]),
+      );
+      for (const bytes of messages) peer.feed(data(1, bytes));
+      expect(dataBytes(peer)).toBe(0);
+      peer.feed(frame(FRAME.windowUpdate, 0, 1, u32(1 << 20)));
+      expect(dataOf(peer).equals(Buffer.concat(messages))).toBe(true);
+      expect(passed).toBe(size <= 8192 ? 3 : 0);
+    },
+  );
+
+  it("gives a message that a handler does not pass on to it as its own bytes", () => {
+    const kept: Uint8Array[] = [];
+    const peer = new H2Peer(() => ({
+      message: (bytes) => void kept.push(bytes),
+      passing: (bytes, from) => bytes[from] === 0x62,
+      halfClosed() {},
+      closed() {},
+    }));
+    peer.feed(
+      open(1),
+      data(
+        1,
+        Buffer.concat([...["aa", "bb", "cc"].map((text) => Buffer.concat([Buffer.of(0), u32(2), Buffer.from(text)]))]),
+      ),
+    );
+    expect(kept.map(String)).toEqual(["aa", "cc"]);
+  });
+
+  it("ends a call within a message that passes, and drops what follows", () => {
+    const peer = new H2Peer((stream) => ({
+      message() {},
+      passing() {
+        stream.end(0);
+        return true;
+      },
+      halfClosed() {},
+      closed() {},
+    }));
+    peer.feed(open(1), data(1, Buffer.concat([message(5), message(5)])));
+    expect(peer.frames().at(-2)).toMatchObject({ type: FRAME.headers, flags: FLAG.endHeaders | FLAG.endStream });
+    expect(peer.errors).toEqual([]);
+  });
+
   it("stays within a window that was made smaller than what is under way", () => {
     const { peer, calls } = sender();
     peer.feed(open(1));

@@ -325,7 +325,7 @@ export class Inbound implements FrameSink, SettingsTarget {
     if (!this.#late.has(streamId)) {
       this.fail(
         ERROR.protocol,
-        `HEADERS on stream ${streamId}, which is closed; the last one was ${this.lastStreamId}`,
+        `HEADERS on stream ${streamId}, which is closed; the last stream was ${this.lastStreamId}`,
       );
       return;
     }
@@ -341,7 +341,7 @@ export class Inbound implements FrameSink, SettingsTarget {
     this.#noise += amount;
     if (this.#noise < MAX_NOISE) return;
     const now = this.#connection.host.clock.now();
-    if (now - this.#noiseSince < NOISE_PERIOD) this.fail(ERROR.enhanceYourCalm, "too many frames without a purpose");
+    if (now - this.#noiseSince < NOISE_PERIOD) this.fail(ERROR.enhanceYourCalm, "too many frames without data");
     this.#noise = 0;
     this.#noiseSince = now;
   }

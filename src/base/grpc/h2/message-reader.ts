@@ -1,10 +1,14 @@
 import { FRAME_PREFIX } from "../frames.ts";
+import { COPY_LIMIT } from "./outflow.ts";
 
 const EMPTY = Buffer.alloc(0);
 
-/** Messages are copied out of the read buffer side by side; larger ones get a buffer of their own. */
+/**
+ * Messages are copied out of the read buffer side by side; larger ones get a buffer of their own. A handler may pass on the smaller
+ * ones from where they lie, so that output which waits must copy them, too.
+ */
 const SLAB_SIZE = 64 * 1024;
-const SLAB_LIMIT = 8 * 1024;
+const SLAB_LIMIT: typeof COPY_LIMIT = COPY_LIMIT;
 let slab = EMPTY;
 let slabAt = 0;
 
@@ -28,8 +32,8 @@ function memoryFor(length: number): Buffer {
   return Buffer.allocUnsafeSlow(length);
 }
 
-/** A copy of `bytes[from, to)`. */
-function copyOut(bytes: Buffer, from: number, to: number): Buffer {
+/** A copy of `bytes[from, to)`, at the cost of its bytes. */
+export function copyOut(bytes: Buffer, from: number, to: number): Buffer {
   const length = to - from;
   let copy: Buffer;
   if (length > SLAB_LIMIT) {
@@ -138,6 +142,31 @@ export class MessageReader {
     if (message !== this.#last) return;
     if (message.length <= SPARE_SIZE && SPARE.length < MAX_SPARES) SPARE.push(this.#last);
     this.#last = undefined;
+  }
+
+  /** The chunk that was fed last. */
+  get chunk(): Buffer {
+    return this.#bytes;
+  }
+
+  /**
+   * Reads the next message where it lies, if it is small, and the chunk has all of it.
+   * @returns its beginning in `chunk`, where it ends at `position`; -1 = `next` reads it
+   */
+  inPlace(): number {
+    if (this.#kept || this.#filled > 0 || (this.#length < 0 && !this.#readPrefix())) return -1;
+    const length = this.#length;
+    const from = this.#at;
+    if (length > SLAB_LIMIT || this.#end - from < length) return -1;
+    this.#last = undefined;
+    this.#at = from + length;
+    this.#length = -1;
+    return from;
+  }
+
+  /** The position in `chunk` behind the bytes that were read. */
+  get position(): number {
+    return this.#at;
   }
 
   /** The next complete message, or undefined until more is fed; undefined for ever after a fault. */

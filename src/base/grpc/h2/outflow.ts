@@ -15,7 +15,7 @@ const VISIT = 256;
 const NO_PIECES: Uint8Array[] = [];
 
 /** Bytes. A piece up to this size is copied before it waits, because it would keep a much larger buffer alive. */
-const COPY_LIMIT = 8 * 1024;
+export const COPY_LIMIT = 8 * 1024;
 
 function ownPiece(bytes: Uint8Array, from: number, to: number): Uint8Array {
   const piece = bytes.subarray(from, to);

@@ -310,7 +310,7 @@ describe("the HTTP/2 server and certificates of clients", () => {
         await poll("the complaints", () => problems.length === 4);
         expect(problems).toEqual([
           "127.0.0.1: its certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-          "127.0.0.1: it shows no certificate",
+          "127.0.0.1: the client sent no certificate",
           "127.0.0.1: its certificate is not accepted: INVALID_PURPOSE",
           "127.0.0.1: its certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE",
         ]);

@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { GRPC_STATUS } from "../status.ts";
 import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../transport.ts";
-import { MessageReader } from "./message-reader.ts";
+import { copyOut, MessageReader } from "./message-reader.ts";
 import type { Outflow, Sender } from "./outflow.ts";
 import { STREAM_WINDOW } from "./protocol.ts";
 import { trailerBlock } from "./response-head.ts";
@@ -205,6 +205,12 @@ export class H2Stream implements GrpcStream, Sender {
   /** Delivers one message or the half-close; false when there is nothing to deliver. */
   #deliverNext(): boolean {
     const reader = this.#reader;
+    const from = reader.inPlace();
+    if (from >= 0) {
+      this.#owner.spend(COST.message);
+      this.#deliverInPlace(reader.chunk, from, reader.position, reader.compressed);
+      return true;
+    }
     const message = reader.next();
     if (message !== undefined) {
       this.#owner.spend(COST.message);
@@ -224,6 +230,12 @@ export class H2Stream implements GrpcStream, Sender {
       }
     }
     return false;
+  }
+
+  #deliverInPlace(chunk: Buffer, from: number, to: number, compressed: boolean): void {
+    const events = this.#events;
+    if (compressed) this.#deliverCompressed(copyOut(chunk, from, to));
+    else if (events?.passing?.(chunk, from, to) !== true) events?.message(copyOut(chunk, from, to));
   }
 
   /** Gives window back when enough of it was used and read. */
@@ -267,14 +279,17 @@ export function inflate(message: Uint8Array, encoding: "identity" | "gzip", limi
   if (encoding === "identity")
     return {
       status: GRPC_STATUS.internal,
-      text: "a message is marked as compressed but the call names no grpc-encoding",
+      text: "a message is marked as compressed, but the call has no grpc-encoding",
     };
   try {
     const chunkSize = message.length < SMALL_CHUNK ? SMALL_CHUNK : LARGE_CHUNK;
     return gunzipSync(message, { maxOutputLength: limit, chunkSize });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
-      return { status: GRPC_STATUS.resourceExhausted, text: `a message inflates beyond the limit of ${limit} bytes` };
+      return {
+        status: GRPC_STATUS.resourceExhausted,
+        text: `a decompressed message is larger than the limit of ${limit} bytes`,
+      };
     return { status: GRPC_STATUS.internal, text: "a message marked as compressed is not valid gzip" };
   }
 }

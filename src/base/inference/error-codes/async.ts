@@ -57,7 +57,7 @@ export const ASYNC_ERRORS = {
   },
   QUEUE_UNKNOWN: {
     exit: 2,
-    cause: "The queue does not exist, or there are several queues and the command names none.",
+    cause: "The queue does not exist, or the configuration has several queues and the command names none.",
     remedy: "With --queue, name one of the queues that the message lists.",
   },
   QUEUE_IN_USE: {
@@ -102,7 +102,7 @@ export const ASYNC_ERRORS = {
   },
   PRODUCER_CLOSED: {
     exit: 1,
-    cause: "The application closed the producer or the requester before the call was done.",
+    cause: "The application closed the producer or the requester before the call ended.",
     remedy: "Close the producer or the requester after its last call has returned.",
   },
   GATE_UNKNOWN: {
@@ -143,7 +143,7 @@ export const ASYNC_ERRORS = {
   },
   BATCH_INVALID: {
     exit: 2,
-    cause: "Lines of the batch are no valid requests, so the command submitted nothing.",
+    cause: "Some lines of the batch are not valid requests, so the command submitted nothing.",
     remedy: "Correct the lines that the message lists, or give --skip-invalid.",
   },
   BATCH_TOO_LONG: {

@@ -96,7 +96,7 @@ export const COMMAND_ERRORS = {
   },
   FILE_EXISTS: {
     exit: 1,
-    cause: "The file that the command would write exists already.",
+    cause: "The output file of the command exists already.",
     remedy: "Name another file, or allow the replacement with --force.",
   },
   FILE_NOT_WRITTEN: {
@@ -117,7 +117,7 @@ export const COMMAND_ERRORS = {
   },
   ENVOY_RESOURCES: {
     exit: 1,
-    cause: "The manifests hold no InferencePool that fits the flags.",
+    cause: "The manifests have no InferencePool that matches the flags.",
     remedy: "Add the pool to the manifests, or correct --pool-name and --pool-namespace.",
   },
   ENVOY_PICKER: {

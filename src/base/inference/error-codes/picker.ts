@@ -42,8 +42,8 @@ export const PICKER_ERRORS = {
   },
   PLUGIN_CYCLE: {
     exit: 1,
-    cause: "Plugins depend on each other in a circle.",
-    remedy: "Remove one of the dependencies in the circle.",
+    cause: "Plugins depend on each other in a cycle.",
+    remedy: "Remove one of the dependencies in the cycle.",
     hint: true,
   },
   PLUGIN_NOT_IN_PROFILE: {
@@ -152,7 +152,7 @@ export const PICKER_ERRORS = {
   PREPARE_ABORTED: {
     exit: 1,
     cause: "The request ended while a producer prepared data for it.",
-    remedy: "No action is needed: the reason tells the producer to stop.",
+    remedy: "No action is needed: with this error, Sluice tells the producer to stop.",
   },
   RENDER_FAILED: {
     exit: 1,
@@ -191,7 +191,7 @@ export const PICKER_ERRORS = {
   },
   TOKENIZER_REQUEST: {
     exit: 1,
-    cause: "Sluice cannot turn the prompt of the request into tokens, and decided without them.",
+    cause: "Sluice cannot turn the prompt of the request into tokens, and decided without tokens.",
     remedy:
       "Check whether the model server accepts the request; if so, the message names the feature that Sluice lacks.",
   },

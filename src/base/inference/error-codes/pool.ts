@@ -34,7 +34,7 @@ export const POOL_ERRORS = {
   },
   POOL_AMBIGUOUS: {
     exit: 1,
-    cause: "Several InferencePools fit the flags.",
+    cause: "Several InferencePools match the flags.",
     remedy: "Name one pool with --pool-name and --pool-namespace.",
   },
   POOL_WITHOUT_PICKER: {
@@ -59,7 +59,7 @@ export const POOL_ERRORS = {
   },
   RESOURCE_TWICE: {
     exit: 1,
-    cause: "The manifests hold the same object twice.",
+    cause: "The manifests contain the same object twice.",
     remedy: "Remove one of the two objects.",
   },
   RESOURCE_LIMIT: {

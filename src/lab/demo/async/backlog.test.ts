@@ -62,7 +62,7 @@ describe("DemoBacklog", () => {
     expect(await rest.collect()).toEqual({ queued: 20, results: 0, lost: 20, twice: 0, failed: 0 });
     const inFlight = { before: 21, during: 3, after: 20, least: 2 };
     expect(endLine({ ...tally, seconds: 23.61, kills: 1, inFlight })).toBe(
-      "24 results for 20 messages after 23.6 s: 0 lost, 4 twice, 2 of the results without an answer of a server",
+      "24 results for 20 messages after 23.6 s: 0 lost, 4 twice, 2 of the results have no answer of a server",
     );
   });
 });

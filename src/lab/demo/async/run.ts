@@ -56,14 +56,14 @@ const ACTS: readonly ActPlan[] = [
     title: (count, slots) =>
       `2 of 3: the same traffic, plus ${count} requests with long answers in a queue
   behind a gate.
-  N = ${slots} slots x (D - B) more may start: D are free, B = ${BASELINE} stay free.
+  N = ${slots} slots x (D - B) more may start. D: the free share; B = ${BASELINE}: the share kept free.
   Near the end the demo kills the dispatcher; its requests return to the queue when
   their leases expire.`,
     backlog: { gated: true, kill: true },
   },
   {
     name: "backlog, no gate",
-    title: (count) => `3 of 3: the same traffic and ${count} such requests again, without the gate`,
+    title: (count) => `3 of 3: the same traffic and ${count} more such requests, without the gate`,
     backlog: { gated: false, kill: false },
   },
 ];
@@ -113,7 +113,7 @@ class AsyncDemo {
     const lost = acts.some(({ backlog }) => backlog !== undefined && backlog.lost + backlog.twice > 0);
     if (durationMs !== undefined || json) return lost ? 1 : 0;
 
-    screen.say("\nThe demo goes on with the gate; Ctrl-C ends it.");
+    screen.say("\nThe demo continues with the gate; Ctrl-C ends it.");
     for (let round = 1; !signal.aborted; round++)
       await this.#act(setting, "on", seed + round, { gated: true, kill: false });
     return lost ? 1 : 0;

@@ -45,7 +45,7 @@ export function phaseTable(acts: readonly PhaseSummary[]): string[] {
 
 /** The results of one backlog. */
 export function endLine({ queued, results, lost, twice, failed, seconds }: BacklogSummary): string {
-  const trouble = failed > 0 ? `, ${failed} of the results without an answer of a server` : "";
+  const trouble = failed > 0 ? `, ${failed} of the results have no answer of a server` : "";
   return `${results} results for ${queued} messages after ${seconds.toFixed(1)} s: ${lost} lost, ${twice} twice${trouble}`;
 }
 

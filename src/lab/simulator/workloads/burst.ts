@@ -10,7 +10,7 @@ const TENANTS = 4;
 export const BURST: WorkloadDefinition = {
   name: "burst",
   about:
-    "chats of four tenants, all in one moment: shows how many requests above their limit the servers get in a burst",
+    "chats of four tenants, all at the same moment: shows how many requests above their limit the servers get in a burst",
   rates: [200, 400, 800],
   rateUnit: "requests at once",
   servers: 8,

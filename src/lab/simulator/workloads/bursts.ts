@@ -15,7 +15,7 @@ const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
 export const BURSTS: WorkloadDefinition = {
   name: "bursts",
   about:
-    "waves of requests at once, every 15 s, with little in common: shows which policies count the requests just sent",
+    "a wave of simultaneous requests every 15 s, with little in common: shows which policies count the requests just sent",
   rates: [200, 400, 800],
   rateUnit: "requests a wave",
   servers: 8,

@@ -10,7 +10,9 @@ import { WORKLOADS, workloadNamed } from "./catalogue.ts";
 
 const KINDS = 64;
 /** Of these, what comes next depends on answers. */
-const WAITING = ["realtime-and-batch", "realtime-with-batch", "conversations", "agents"];
+const WAITING = ["realtime-and-batch", "realtime-with-batch", "conversations", "agents", "tool-calls"];
+/** The rates of runs of ten minutes, so that the tests stay short. */
+const FEWER: Readonly<Record<string, { rate: number }>> = { conversations: { rate: 1 }, "tool-calls": { rate: 2 } };
 /** Without those that send the same as `staleness-0s`. */
 const DISTINCT = WORKLOADS.filter(({ name, metricsLagMs = 0 }) => !name.startsWith("staleness") || metricsLagMs === 0);
 const OPEN_LOOP = DISTINCT.filter(({ name }) => !WAITING.includes(name));
@@ -38,6 +40,7 @@ describe("the catalogue of workloads", () => {
       ...[
         "long-documents",
         "agents",
+        "tool-calls",
         "working-set-0.5x",
         "working-set-1x",
         "working-set-4x",
@@ -90,7 +93,7 @@ describe("the catalogue of workloads", () => {
     (definition) => {
       const { name, preset, make } = definition;
       const { maxModelLen } = presetNamed(preset)!.config;
-      const settings = settingsOf(definition, name === "conversations" ? { rate: 1 } : {});
+      const settings = settingsOf(definition, FEWER[name]);
       const kinds = new Set<string | undefined>();
       let wrong = 0;
       let requests = 0;

@@ -14,6 +14,7 @@ import { PRIORITY_MIX } from "./priority-mix.ts";
 import { REALTIME_AND_BATCH, REALTIME_WITH_BATCH } from "./realtime-and-batch.ts";
 import { SCALE_FROM_ZERO } from "./scale-from-zero.ts";
 import { TENANTS_FRESH, TENANTS_OVERLOAD } from "./tenants.ts";
+import { TOOL_CALLS } from "./tool-calls.ts";
 import { WORKING_SETS } from "./working-sets.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
@@ -30,6 +31,7 @@ export const WORKLOADS: readonly WorkloadDefinition[] = [
   CONVERSATIONS,
   LONG_DOCUMENTS,
   AGENTS,
+  TOOL_CALLS,
   ...WORKING_SETS,
   HOT_DOCUMENT,
   TENANTS_FRESH,

@@ -3,7 +3,7 @@ import { poissonArrivals } from "./arrivals.ts";
 import { numberedRandom, QuantileFunction } from "./draws.ts";
 import { randomText } from "./prompt-text.ts";
 import { SessionText } from "./session-text.ts";
-import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadSettings } from "./workload.ts";
+import type { WorkloadDefinition, WorkloadPort } from "./workload.ts";
 
 /** The first block of the trace's prompts, which is common to all of them. */
 const SYSTEM_TOKENS = 512;
@@ -27,18 +27,15 @@ export const CONVERSATIONS: WorkloadDefinition = {
   servers: 8,
   preset: "llama-3-8b-h100",
   durationMs: 600_000,
-  make: conversations,
+  make: ({ rate, durationMs }) => ({ start: (port) => startDialogues(port, rate, durationMs) }),
 };
 
-function conversations({ rate, durationMs }: WorkloadSettings): Workload {
-  return {
-    start(port) {
-      const base = port.random.below(2 ** 32);
-      const system = randomText(port.random, SYSTEM_TOKENS);
-      let number = 0;
-      poissonArrivals(port, rate, durationMs, () => new Session(port, durationMs, system, base, number++).next());
-    },
-  };
+/** Begins the dialogues. @param rate sessions per second on average @param untilMs virtual time; all requests are before it */
+export function startDialogues(port: WorkloadPort, rate: number, untilMs: number): void {
+  const base = port.random.below(2 ** 32);
+  const system = randomText(port.random, SYSTEM_TOKENS);
+  let number = 0;
+  poissonArrivals(port, rate, untilMs, () => new Session(port, untilMs, system, base, number++).next());
 }
 
 /** One dialogue. */

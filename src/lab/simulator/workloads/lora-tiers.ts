@@ -20,7 +20,7 @@ const ANSWER: TokenLengths = { mean: 300, sigma: 0.7, least: 1, most: 1024 };
 export const LORA_TIERS: WorkloadDefinition = {
   name: "lora-tiers",
   about:
-    "15 adapters that share the requests 60/30/10 in tiers of five, with slots for 3 in a server: shows which policy keeps adapters where they are",
+    "15 adapters that share the requests 60/30/10 in tiers of five, with 3 slots per server: shows which policy keeps adapters on their servers",
   rates: [20, 60, 100, 140, 180],
   rateUnit: "requests/s",
   servers: 8,

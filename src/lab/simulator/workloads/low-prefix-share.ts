@@ -16,7 +16,7 @@ const ANSWER: TokenLengths = { mean: 250, sigma: 0.7, least: 1, most: 1000 };
 export const LOW_PREFIX_SHARE: WorkloadDefinition = {
   name: "low-prefix-share",
   about:
-    "prompts of about 1,500 tokens that share their first 112 and no more: shows what routing by prefix costs when it gains nothing",
+    "prompts of about 1,500 tokens that share only their first 112 tokens: shows what routing by prefix costs when it gains nothing",
   rates: [20, 40, 50, 55, 60, 65, 70],
   rateUnit: "requests/s",
   servers: 8,

@@ -18,7 +18,7 @@ const NOISY = "noisy";
 export const NOISY_NEIGHBOUR: WorkloadDefinition = {
   name: "noisy-neighbour",
   about:
-    "five tenants with equal shares, of which one sends ten times what each of the others sends: shows whether the others get slower",
+    "five tenants with equal shares; one sends ten times as much as each other tenant: shows whether the others get slower",
   rates: [5, 10, 15, 20],
   rateUnit: "requests/s of each other tenant",
   servers: 8,

@@ -15,7 +15,7 @@ const TENANTS = 3;
 export const PRIORITY_MIX: WorkloadDefinition = {
   name: "priority-mix",
   about:
-    "chats of priority 100, 0 and -10 (20, 50 and 30 %) from three tenants, up to more than the servers can do: shows which requests wait, and which are refused",
+    "chats of priority 100, 0 and -10 (20, 50 and 30 %) from three tenants, up to overload: shows which requests wait, and which are refused",
   rates: [100, 160, 220, 280],
   rateUnit: "requests/s",
   servers: 8,

@@ -9,7 +9,7 @@ const TENANTS = 2;
 export const SCALE_FROM_ZERO: WorkloadDefinition = {
   name: "scale-from-zero",
   about:
-    "chats of two tenants for a pool that has no server for the first 20 s: shows which requests are refused, and how those that waited arrive",
+    "chats of two tenants for a pool that has no server for the first 20 s: shows which requests are refused, and how the waiting requests arrive",
   rates: [5, 20, 60],
   rateUnit: "requests/s",
   servers: 8,

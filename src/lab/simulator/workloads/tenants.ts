@@ -24,7 +24,7 @@ const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 export const TENANTS_OVERLOAD: WorkloadDefinition = {
   name: "tenants",
   about:
-    "40 tenants send 1.5 times what the servers can do; the largest sends 16 % of it, the top ten 63 %: shows which tenants get the remaining capacity",
+    "40 tenants send 1.5 times what the servers can do; the largest tenant sends 16 % of this load, the top ten 63 %: shows which tenants get the remaining capacity",
   rates: [71],
   rateUnit: "requests/s",
   servers: 8,

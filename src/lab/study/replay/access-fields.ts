@@ -186,7 +186,7 @@ function fieldOf(text: string): [FieldName, string] {
   const path = text.slice(at + 1).trim();
   const shown = JSON.stringify(text.slice(0, 100));
   if (at < 0 || path === "")
-    throw new SluiceError("FLAG_VALUE", `--field ${shown} should be name=path, as session=request.headers.x-chat`);
+    throw new SluiceError("FLAG_VALUE", `--field ${shown} must be name=path, such as session=request.headers.x-chat`);
   if (Object.hasOwn(NAMES, name)) return [name as FieldName, path];
   const hint = didYouMean(name, ACCESS_FIELDS) || `; there are ${ACCESS_FIELDS.join(", ")}`;
   throw new SluiceError("FLAG_VALUE", `--field ${shown} is not a field of an access log${hint}`);

@@ -129,12 +129,12 @@ export class DecisionComparison {
       outcome = this.#other.replay(record, full);
       own = known === this.#other ? outcome : known?.replay(record, full);
     } catch (error) {
-      this.#notReplayable.add(`cannot be made again: ${messageOf(error).slice(0, 200)}`);
+      this.#notReplayable.add(`cannot be replayed: ${messageOf(error).slice(0, 200)}`);
       return;
     }
     if (outcome === undefined) {
       const why = record.refusal === undefined ? "" : ` (${record.refusal.reason})`;
-      this.#notReplayable.add(`was refused before anything was computed for it${why}`);
+      this.#notReplayable.add(`was refused before Sluice computed anything${why}`);
       return;
     }
     this.#sums.replayed++;
@@ -235,13 +235,13 @@ export class DecisionComparison {
 
   #notes(): string[] {
     const notes = [
-      "Loads and caches of each decision are as recorded, not as the other configuration would have made them over time.",
+      "Each decision has its recorded loads and caches, not those that the other configuration would produce over time.",
     ];
     if ([...this.#decided.keys()].some((hash) => hash !== this.#other.hash)) {
       notes.push(
-        "Results of producers, such as prefix matches, are as recorded: other parameters of a producer have no effect here.",
+        "The results of producers, such as prefix matches, are the recorded ones: other producer parameters have no effect here.",
       );
-      if (this.#other.screens) notes.push("Screeners are not run again: the candidates are those that were left then.");
+      if (this.#other.screens) notes.push("Screeners do not run again: the candidates are the recorded ones.");
     }
     return notes;
   }

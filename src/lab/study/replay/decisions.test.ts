@@ -103,7 +103,7 @@ describe("recorded decisions through another configuration", () => {
     expect(missing).toContainEqual({ what: "approx-prefix-cache-producer/prefix-matched-blocks", count: 20 });
     const text = unwrapped(study);
     expect(text).toContain("DOUBTFUL: 20 of 20 comparisons.");
-    expect(text).toContain("20 records have nothing of approx-prefix-cache-producer/prefix-matched-blocks");
+    expect(text).toContain("20 records have no approx-prefix-cache-producer/prefix-matched-blocks");
   });
 
   it("are doubtful where a header is read that was not recorded, and not where it was", async () => {
@@ -162,9 +162,9 @@ schedulingProfiles:
     expect(study.decisions).toMatchObject({ records: 5, replayed: 2 });
     expect(study.decisions!.notReplayable).toEqual([
       { what: "was not kept in full: save what sluice explain ID --full prints", count: 2 },
-      { what: "was refused before anything was computed for it (saturated)", count: 1 },
+      { what: "was refused before Sluice computed anything (saturated)", count: 1 },
     ]);
-    expect(unwrapped(study)).toContain("Left out: 1 that was refused before anything was computed for it (saturated).");
+    expect(unwrapped(study)).toContain("Left out: 1 that was refused before Sluice computed anything (saturated).");
   });
 
   it("are checked against the configuration that made them where it is built in or given, and say so where not", async () => {
@@ -173,7 +173,7 @@ schedulingProfiles:
     const text = lines({ config: BLEND, decisions: 10 });
     const unknown = await replayed(text, QUEUE);
     expect(unknown.decisions!.decidedBy).toMatchObject([{ configuration: undefined, same: 0, difference: undefined }]);
-    expect(unwrapped(unknown)).toContain("Name its file with --recorded-with.");
+    expect(unwrapped(unknown)).toContain("Name the file of the configuration with --recorded-with.");
     const given = await decided(text, QUEUE, { recordedWith: { configText: BLEND } });
     expect(given.decidedBy).toMatchObject([{ configuration: "--config-text", same: 10 }]);
     expect(given.doubtful).toBe(0);
@@ -185,7 +185,7 @@ schedulingProfiles:
     );
     const study = await replayed(recordLines(tampered), QUEUE, { recordedWith: { configText: BLEND } });
     expect(study.decisions).toMatchObject({ doubtful: 3, missing: [], decidedBy: [{ decisions: 10, same: 7 }] });
-    expect(study.decisions!.decidedBy[0]!.difference).toMatch(/ was .*, is /);
+    expect(study.decisions!.decidedBy[0]!.difference).toMatch(/ was .*, now it is /);
     expect(unwrapped(study)).toContain("3 do NOT replay with the configuration that made them");
   });
 
@@ -229,7 +229,7 @@ schedulingProfiles:
     expect(study.broken.first[1]!.problem).toBe(
       'no decision record of this version: sequence expected a number, got the string "x"',
     );
-    expect(unwrapped(study)).toContain("6 entries cannot be read, among them: line 1: no JSON: ");
+    expect(unwrapped(study)).toContain("6 entries cannot be read, among them: line 1: not JSON: ");
   });
 
   it("show nothing that a terminal would obey", async () => {

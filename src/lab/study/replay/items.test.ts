@@ -53,7 +53,7 @@ describe("a file of recordings", () => {
   it("names what is not a text", async () => {
     const { items } = await read(Buffer.from([0x7b, 0xff, 0x0a, 0x7b, 0x7d, 0x0a]));
     expect(items).toMatchObject([
-      { kind: "broken", problem: "no UTF-8" },
+      { kind: "broken", problem: "not UTF-8" },
       { kind: "value", value: {} },
     ]);
   });

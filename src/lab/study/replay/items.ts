@@ -104,13 +104,13 @@ function lineOf({ number, bytes }: TextLine): Line | undefined {
   const broken = (problem: string, text = ""): Line => ({ item: { place, kind: "broken", problem }, text });
   if (bytes === undefined) return broken(`longer than ${MAX_LINE >> 20} MiB`);
   const text = lineText(bytes)?.trim();
-  if (text === undefined) return broken("no UTF-8");
+  if (text === undefined) return broken("not UTF-8");
   if (text === "" || text.startsWith("#")) return undefined;
   if (isLogLine(text) || !/^[{[]/.test(text)) return { item: { place, kind: "text", text }, text };
   try {
     return { item: { place, kind: "value", value: JSON.parse(text) as unknown }, text };
   } catch (error) {
-    return broken(`no JSON: ${messageOf(error)}`, text);
+    return broken(`not JSON: ${messageOf(error)}`, text);
   }
 }
 

@@ -161,26 +161,28 @@ function notesOf(
   const sized = without((one) => one.promptTokens === undefined && one.bytesReceived !== undefined);
   const answers = without((one) => one.generates && one.outputTokens === undefined);
   if (sized > 0)
-    notes.push(`The log has no prompt tokens of ${sized} requests: each received byte counts as a quarter of a token.`);
+    notes.push(
+      `The log has no prompt tokens of ${sized} requests: Sluice counts a quarter of a token for each received byte.`,
+    );
   if (bare > 0)
     notes.push(`The log does not say how long ${bare} prompts were: each counts as ${promptTokens} tokens.`);
   if (answers > 0)
     notes.push(
-      `The answers of ${answers} requests are guessed from the bytes sent, and from how many tokens ${preset.name} generates in the recorded time.`,
+      `Sluice guesses the answers of ${answers} requests from the bytes sent, and from how many tokens ${preset.name} generates in the recorded time.`,
     );
   if (unshared === requests.length)
     notes.push(
       "The log names no sessions: no two prompts share a beginning here, so this replay shows nothing about prefix caches.",
     );
   else if (unshared > 0)
-    notes.push(`${unshared} requests belong to no session: they share no beginning with any other.`);
+    notes.push(`${unshared} requests belong to no session: they share no beginning with another request.`);
   if (unshared < requests.length)
     notes.push(
-      "Requests of a session count as turns of one conversation: each prompt begins with the one before it and its answer.",
+      "Requests of a session count as turns of one conversation: each prompt begins with the previous prompt and its answer.",
     );
   if (adapters.length > 0)
     notes.push(
-      `${base} is taken for the base model and ${adapters.length === 1 ? adapters[0] : `the ${adapters.length} other models`} for LoRA adapters of it, all of which fit a server.`,
+      `Sluice treats ${base} as the base model and ${adapters.length === 1 ? adapters[0] : `the ${adapters.length} other models`} as LoRA adapters of ${base}, which all fit in a server.`,
     );
   return notes;
 }

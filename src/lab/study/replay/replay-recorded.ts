@@ -118,7 +118,7 @@ class Reading {
     if (item.kind === "broken") return item.problem;
     if (item.kind === "text") return this.#entry(textEntry(item.text));
     const { value } = item;
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return "no JSON object";
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return "not a JSON object";
     if (!("sequence" in value && "requestId" in value)) return this.#entry(this.#fields.entry({ ...value }));
     const record = recordOf(value);
     if (typeof record === "string") return record;
@@ -184,7 +184,7 @@ function nothing(
     const what = skipped.map((one) => `${one.count} x ${one.what}`).join(", ");
     return new SluiceError(
       "REPLAY_INPUT",
-      `${where} ${has} nothing to replay: ${what}. Of an access log, only POSTs to inference paths with an answer of 2xx are played`,
+      `${where} ${has} nothing to replay: ${what}. From an access log, Sluice plays only POSTs to inference paths with a 2xx answer`,
     );
   }
   const [broken] = first;
@@ -203,5 +203,5 @@ function unreadable(count: number, { file, place, problem }: BrokenItem, named: 
   const why = problem === UNKNOWN_FORMAT ? "" : ` (${problem})`;
   return count === 1
     ? `1 line cannot be read: ${at}${why}`
-    : `${grouped(count)} lines cannot be read, the first is ${at}${why}`;
+    : `${grouped(count)} lines cannot be read; the first is ${at}${why}`;
 }

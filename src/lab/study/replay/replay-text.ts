@@ -23,7 +23,7 @@ export function replayStudyText(study: ReplayStudy, options: { readonly width?: 
     ...(decisions === undefined ? [] : decisionBlocks(study, decisions, width)),
   ];
   if (notPlayed.length > 0)
-    blocks.push(wrapped(`Of the access log nothing can be played: ${listText(notPlayed, LISTED)}.`, width));
+    blocks.push(wrapped(`Nothing in the access log can be played: ${listText(notPlayed, LISTED)}.`, width));
   if (traffic !== undefined) blocks.push(...logBlocks(traffic.log, width), trafficLines(traffic, width));
   const text = blocks.map((lines) => lines.join("\n")).join("\n\n");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: ids are the clients', and a terminal obeys what it is shown
@@ -37,7 +37,7 @@ function readText({ files, broken }: ReplayStudy): string[] {
   for (const { name, bytes, cut } of files)
     if (cut)
       lines.push(
-        `${name} is larger than the ${grouped(bytes / 1024 ** 3)} GiB that are read of a file; the command did not read the rest.`,
+        `${name} is larger than the limit of ${grouped(bytes / 1024 ** 3)} GiB; the command did not read the rest.`,
       );
   if (broken.count > 0) {
     lines.push(
@@ -59,7 +59,7 @@ function logBlocks(log: LogSummary, width: number): (readonly string[])[] {
   ];
   if (models.length > 0) lines.push(`Models: ${listText(models, LISTED)}.`);
   if (upstreams.length > 0)
-    lines.push(`They went to ${counted(upstreams.length, "upstream")}: ${listText(upstreams, LISTED)}.`);
+    lines.push(`The requests went to ${counted(upstreams.length, "upstream")}: ${listText(upstreams, LISTED)}.`);
   if (recorded !== undefined) {
     const { p50, p90, p99 } = recorded;
     const [a, b, c] = [p50, p90, p99].map((value) => figureText(value, "time"));
@@ -94,11 +94,11 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
   const spread = counts.length === 0 ? NO_FIGURE : `${Math.min(...counts)} to ${Math.max(...counts)}`;
   if (rows.length === 0) return lines;
   return [
-    ...[...lines, "", "Time from arrival to last token, simulated, and as recorded if the log has it"],
-    ...columns([["policy", "p50", "p90", "p99", "requests a server"], ...rows, ["as recorded", ...recorded, spread]]),
+    ...[...lines, "", "Time from arrival to last token: simulated, and recorded if the log has it"],
+    ...columns([["policy", "p50", "p90", "p99", "requests per server"], ...rows, ["as recorded", ...recorded, spread]]),
     "",
     ...wrapped(
-      "The servers are a model: compare the policies with each other. If the row as recorded is far from all of them, try another --engine or number of --servers.",
+      "The servers are a model: compare the policies with each other. If the row `as recorded` is far from all policies, try another --engine or number of --servers.",
       width,
     ),
   ];
@@ -151,7 +151,7 @@ function gathered({ configuration, configHash }: ReplayStudy, decisions: Decisio
     lines.push(`${counted(repeated, "record")} given more than once ${repeated === 1 ? "counts" : "count"} once.`);
   if (beyond > 0)
     lines.push(
-      `${counted(beyond, "record")} beyond the ${grouped(records)} that are made again ${beyond === 1 ? "was" : "were"} not looked at.`,
+      `${counted(beyond, "record")} beyond the limit of ${grouped(records)} ${beyond === 1 ? "was" : "were"} not replayed.`,
     );
   return lines;
 }
@@ -160,10 +160,10 @@ function gathered({ configuration, configHash }: ReplayStudy, decisions: Decisio
 function checkText({ configHash, decisions, configuration, same, difference }: DecidedBy, study: ReplayStudy): string {
   const by = `${counted(decisions, "decision")} of configuration ${configHash === "" ? "(unnamed)" : configHash}`;
   if (configuration === undefined)
-    return `${by}: the command does not have it, so it cannot check that these records replay as they were. Name its file with --recorded-with.`;
+    return `${by}: the command does not have this configuration, so it cannot check these records. Name the file of the configuration with --recorded-with.`;
   const which = configHash === study.configHash ? "the configuration that is tried" : configuration;
   if (same === decisions) return `${by} (${which}): checked: all records replay as they were, bit by bit.`;
-  return `${by} (${which}): ${grouped(decisions - same)} do NOT replay with the configuration that made them (${difference}): do not rely on the figures about them. Did another version make them, or do plugins keep a state?`;
+  return `${by} (${which}): ${grouped(decisions - same)} do NOT replay with the configuration that made them (${difference}): do not rely on the figures about them. Did another version of Sluice make them, or do plugins keep a state?`;
 }
 
 function doubtLines({ doubtful, replayed, missing, missingHeaders }: DecisionStudy): string[] {
@@ -174,13 +174,13 @@ function doubtLines({ doubtful, replayed, missing, missingHeaders }: DecisionStu
       .slice(0, NAMED)
       .map(
         ({ what, count }) =>
-          `  ${counted(count, "record")} ${count === 1 ? "has" : "have"} nothing of ${what}, which this configuration reads: it counted as 0.`,
+          `  ${counted(count, "record")} ${count === 1 ? "has" : "have"} no ${what}, which this configuration reads: the value 0 was used.`,
       ),
     ...missingHeaders
       .slice(0, NAMED)
       .map(
         ({ what, count }) =>
-          `  ${counted(count, "record")} may lack the header ${what}, which this configuration reads: it counted as absent.`,
+          `  ${counted(count, "record")} may lack the header ${what}, which this configuration reads: the header was taken as absent.`,
       ),
   ];
 }
@@ -192,7 +192,7 @@ function changes(decisions: DecisionStudy): string[] {
   ];
   if (tossUps > 0)
     lines.push(
-      `${grouped(tossUps)} of these may also stay: for this configuration both endpoints are equal, or its picker chooses at random.`,
+      `${grouped(tossUps)} of these may also stay: this configuration rates both endpoints equal, or its picker chooses at random.`,
     );
   if (otherProfiles > 0)
     lines.push(`${grouped(otherProfiles)} stay, but another profile (such as prefill) chooses otherwise.`);

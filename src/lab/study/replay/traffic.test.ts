@@ -90,7 +90,7 @@ describe("recorded traffic", () => {
     // A stream that is not marked as one: no more tokens than the engine takes steps in that time.
     const long = guessed({ bytes_sent: 1e6, duration: 1350 });
     expect(long.outputTokens).toBe(100);
-    expect(long.notes.join()).toContain("answers of 1 requests are guessed");
+    expect(long.notes.join()).toContain("Sluice guesses the answers of 1 requests");
     expect(guessed({ path: "/v1/embeddings", bytes_sent: 1e6 })).toMatchObject({ outputTokens: 1, guessedOutputs: 0 });
     const given = trafficOf([entryAt(0, bare)], { promptTokens: 7 });
     expect(given.summary.promptTokens).toBe(7);
@@ -130,7 +130,7 @@ describe("recorded traffic", () => {
     expect(sentBy(traffic).map(({ tenant }) => tenant)).toEqual(["u0", "u1", "u0", "u1", "u0"]);
     expect(traffic.definition.loraSlots).toBe(2);
     expect(traffic.summary.notes.join()).toContain(
-      "m is taken for the base model and the 2 other models for LoRA adapters",
+      "Sluice treats m as the base model and the 2 other models as LoRA adapters of m",
     );
     const many = trafficOf(Array.from({ length: 100 }, (_, at) => entryAt(at, { model: `m${at}` })));
     expect(many.definition.loraSlots).toBe(63);
@@ -198,7 +198,7 @@ describe("an access log through another configuration", () => {
     const text = replayStudyText(study).replace(/\s+/g, " ");
     expect(text).toMatch(/The access log has 60 requests to play, 5\.90? s of them from 2026-03-01T00:00:00\.000Z/);
     expect(text).toMatch(/as recorded 2\.00? s 2\.00? s 2\.00? s 20 to 20/);
-    expect(text).toContain("60 requests a run, prompts of 2,000 tokens and answers of 20 on average");
+    expect(text).toContain("60 requests per run, prompts of 2,000 tokens and answers of 20 on average");
   });
 
   it("is the same simulation each time", async () => {
@@ -238,7 +238,7 @@ describe("an access log through another configuration", () => {
     await expect(played("# only\n\n# comments\n")).rejects.toMatchObject({ code: "REPLAY_INPUT" });
     await expect(played("what\nis this\n")).rejects.toMatchObject({
       message: expect.stringMatching(
-        /has nothing to replay: 2 lines cannot be read, the first is line 1\. Give records/,
+        /has nothing to replay: 2 lines cannot be read; the first is line 1\. Give records/,
       ),
     });
     await expect(replayRecorded([`${import.meta.dirname}/nowhere`], {})).rejects.toMatchObject({
@@ -257,6 +257,6 @@ describe("an access log through another configuration", () => {
     expect(study.broken).toMatchObject({ count: 1, first: [{ place: "line 8" }] });
     const only = await played(`${recordLines(recordedRun(decisions))}${lines([entryAt(0, { method: "GET" })])}`);
     expect(only).toMatchObject({ traffic: undefined, notPlayed: [{ what: "GET requests", count: 1 }] });
-    expect(replayStudyText(only)).toContain("Of the access log nothing can be played: 1 x GET requests.");
+    expect(replayStudyText(only)).toContain("Nothing in the access log can be played: 1 x GET requests.");
   });
 });

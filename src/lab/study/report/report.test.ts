@@ -91,7 +91,7 @@ describe("a report", () => {
       "<noscript>",
     ])
       expect(text).toContain(words);
-    expect(text).toMatch(/<dt>Mean prompt, realised<\/dt><dd>7,20\d tokens \(7,20\d to 7,2\d\d\)<\/dd>/);
+    expect(text).toMatch(/<dt>Mean prompt, actual<\/dt><dd>7,20\d tokens \(7,20\d to 7,2\d\d\)<\/dd>/);
     expect(text).not.toContain("Partial");
     expect(text).not.toMatch(/NaN|undefined|Infinity|\[object/);
   });

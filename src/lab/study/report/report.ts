@@ -61,8 +61,8 @@ function facts(index: StudyIndex, workload: StudiedWorkload): Html {
     ["Requests at the top rate", number(requests)],
     ["Scrape interval", `${formatted(workload.scrapeIntervalMs, "ms")}${lag}`],
     ...(workload.pickers === undefined ? [] : [["Pickers", pickersText(workload.pickers)] as const]),
-    ["Mean prompt, realised", length(runs.map((run) => run.promptTokens))],
-    ["Mean output, realised", length(runs.map((run) => run.outputTokens))],
+    ["Mean prompt, actual", length(runs.map((run) => run.promptTokens))],
+    ["Mean output, actual", length(runs.map((run) => run.outputTokens))],
     ["Seeds", seeds.join(", ")],
   ];
   return html`<dl class="facts">${all.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>\n`;
@@ -115,7 +115,7 @@ ${glanceTable(index)}
 <h3>Policies</h3>
 <dl class="policies">${policies.map(({ name, about }) => html`<dt>${name}</dt><dd>${about}</dd>`)}</dl>
 ${legend(index.study)}
-<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; each comparison says how many seeds agree. Medians within ${EQUAL_SHARE} of each other count as equal. One seed shows no small differences: use more (--seeds). In the plots a line is the median over the seeds, and its band goes from the minimum to the maximum.</p>
+<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better figure. A seed gives every policy the same arrivals; each comparison says how many seeds agree. Medians within ${EQUAL_SHARE} of each other count as equal. One seed shows no small differences: use more (--seeds). In the plots, a line is the median over the seeds; its band is from the minimum to the maximum.</p>
 </header>
 `;
 }
@@ -225,9 +225,9 @@ export function contentSecurityPolicy({ scripts, styles }: Assets): string {
 export const LEFT_OUT: readonly string[] = [
   "A step of an engine takes a time that is linear in what it computes (base, prompt tokens, context, sequences). The coefficients come from published figures; nothing was run on a GPU.",
   "Decisions take no virtual time, and neither do networks, gateways and tokenizers: real TTFTs are higher by these times.",
-  "The servers of a workload are alike and healthy: none fails, restarts or slows down. In scale-from-zero all join at one moment.",
+  "The servers of a workload are alike and healthy: none fails, restarts or slows down. In scale-from-zero, all servers join at the same moment.",
   "Speculative decoding, KV caches outside the GPU and multimodal input are not simulated. The transfer of the KV cache from a prefill server to a decode server takes no time.",
-  "Clients wait without a limit and never cancel. Only the backlogs of realtime-and-batch and realtime-with-batch try again after a rejection or an eviction.",
+  "Clients wait without a limit and never cancel. Only the backlogs of realtime-and-batch and realtime-with-batch retry after a rejection or an eviction.",
   "Prompts are synthetic text in which only shared prefixes matter; lengths are drawn from the workload's distribution, not from real traffic.",
-  "The figures include every request after the warm-up, also those that end after the last arrival. Without a warm-up, they include the requests that meet empty caches. Only the load spread ends with the last arrival.",
+  "The figures include every request after the warm-up, even requests that end after the last arrival. Without a warm-up, the figures include requests that meet empty caches. Only the load spread ends with the last arrival.",
 ];

@@ -178,6 +178,6 @@ export function legend(study: Study): Html {
   const first = study.policies[0]?.name ?? "";
   return html`<p class="note">In each cell: the median over seeds; below it the minimum and the maximum, if they differ, and its ratio to ${first}.
 <em>best</em> marks the best median. ${NO_NUMBER} means that there is no figure because no request finished; it counts as the highest.
-TTFT: from arrival to the first token; e2e: to the last; TPOT: per token behind the first. Max/mean load: requests at the busiest server, divided by the average; 1 = even.
+TTFT: from arrival to the first token; e2e: to the last; TPOT: time per token after the first. Max/mean load: requests at the busiest server, divided by the average; 1 = even.
 Queue wait: time in flow control. Jain index: over the tokens that the tenants got, 1 = even. Wasted: computed tokens whose requests were evicted. Backlog: priorities below 0.</p>`;
 }

@@ -180,8 +180,8 @@ describe("readTrace", () => {
       `${BURST}\nx,a,1,1,2,x\n1,a,0,0,0,x\n`,
       /has no row to play; the first is line 2: without a time$/,
     ],
-    ["no rows", `${AZURE}\n`, /has no row to play: it has no rows$/],
-    ["an empty file", "", /has no row to play: it has no rows$/],
+    ["no rows", `${AZURE}\n`, /has no row to play: the file has no rows$/],
+    ["an empty file", "", /has no row to play: the file has no rows$/],
   ])("refuses a file with %s", async (_, text, told) => {
     await expect(read(text)).rejects.toMatchObject({ code: "TRACE_INPUT", message: expect.stringMatching(told) });
   });
@@ -189,7 +189,7 @@ describe("readTrace", () => {
   it("refuses a window without rows, a file that does not exist, and a folder", async () => {
     const window = { from: 5000, to: 6000 };
     const rows = `${mooncake(0)}\n${mooncake(7000)}`;
-    await expect(read(rows, { window })).rejects.toThrow("has no row to play: none is in the window");
+    await expect(read(rows, { window })).rejects.toThrow("has no row to play: no row is in the window");
     await expect(readTrace(join(folder, "none"), WHOLE)).rejects.toMatchObject({ code: "DOCUMENT_MISSING" });
     await expect(readTrace(folder, WHOLE)).rejects.toMatchObject({ code: "DOCUMENT_UNREADABLE" });
   });

@@ -43,10 +43,10 @@ export interface TraceRequest {
 
 /** Why the reading ended before the file did, with the words for it. */
 export const STOPPED = {
-  window: "rows after the window are not read",
-  span: "the limit of 24 hours is reached, and the command reads no later rows: name another part with --window",
-  requests: `${LIMITS.requests} requests are the limit, and the command reads no later rows: name a part with --window`,
-  blocks: `${LIMITS.blocks} hash ids are the limit, and the command reads no later rows: name a part with --window`,
+  window: "it does not read rows after the window",
+  span: "it stopped at the limit of 24 hours: name another part with --window",
+  requests: `it stopped at the limit of ${LIMITS.requests} requests: name a part with --window`,
+  blocks: `it stopped at the limit of ${LIMITS.blocks} hash ids: name a part with --window`,
 } as const;
 
 /** What was read of a trace, and what was not used. */
@@ -226,7 +226,7 @@ class Reading {
     const has = `${this.#file} has no row to play`;
     if (first !== undefined)
       return new SluiceError("TRACE_INPUT", `${has}; the first is line ${first.line}: ${UNUSABLE[first.why]}`);
-    const why = this.#before > 0 || this.stopped !== undefined ? "none is in the window" : "it has no rows";
+    const why = this.#before > 0 || this.stopped !== undefined ? "no row is in the window" : "the file has no rows";
     return new SluiceError("TRACE_INPUT", `${has}: ${why}`);
   }
 }

@@ -14,15 +14,15 @@ export const HASH_BLOCK = 512;
 
 /** Why a row of a trace is not played, with the words for it. */
 export const UNUSABLE = {
-  encoding: "no UTF-8",
-  lineLength: "longer than the longest line that is read",
-  json: "no JSON object",
+  encoding: "not UTF-8",
+  lineLength: "longer than the limit for a line",
+  json: "not a JSON object",
   columns: "not as many columns as the header has",
   time: "without a time",
   lengths: "without the lengths of prompt and answer",
   hashes: "without hash_ids",
   blocks: `hash_ids are not the blocks of ${HASH_BLOCK} tokens of input_length`,
-  timeBack: "earlier than the row before it",
+  timeBack: "earlier than the previous row",
   noPrompt: "no prompt tokens",
   noAnswer: "no answer tokens",
   contextLength: "prompt and answer longer than the context of the engine",

@@ -78,7 +78,7 @@ function windowOf(text: string | undefined): TraceWindow {
   throw new SluiceError(
     "FLAG_VALUE",
     `--window is ${JSON.stringify(text.slice(0, MAX_REPEATED))}; give the length of the part from the start of the trace, ` +
-      "for example 10m, or where it begins and ends, for example 5m..15m",
+      "for example 10m, or its begin and end, for example 5m..15m",
   );
 }
 
@@ -97,6 +97,6 @@ function speedOf(text: string | undefined): number {
   if (/^\d*\.?\d+$/.test(text) && speed >= SPEEDS.least && speed <= SPEEDS.most) return speed;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--speed is ${JSON.stringify(text.slice(0, MAX_REPEATED))}; give a factor from ${SPEEDS.least} to ${SPEEDS.most}: with 2, requests come twice as fast`,
+    `--speed is ${JSON.stringify(text.slice(0, MAX_REPEATED))}; give a factor from ${SPEEDS.least} to ${SPEEDS.most}: with 2, requests arrive twice as fast`,
   );
 }

@@ -69,8 +69,12 @@ export class JsonMembers<Name extends string> {
    * @returns undefined, or the error in the words of Go's decoder (epp-protocol 9.3)
    */
   read(scanner: JsonScanner): string | undefined {
-    this.#starts.fill(-1);
-    this.#kinds.fill(undefined);
+    const starts = this.#starts;
+    const kinds = this.#kinds;
+    for (let n = 0; n < starts.length; n++) {
+      starts[n] = -1;
+      kinds[n] = undefined;
+    }
     const bytes = scanner.bytes;
     const start = scanner.skipSpace(0);
     if (start < bytes.length && bytes[start] === 0x7b) {

@@ -81,21 +81,21 @@ function isOfKnownKind(value: unknown): value is PluginDefinition {
 }
 
 function notMade(value: unknown): string {
-  if (typeof value === "function") return "is a function, not a plugin: export what defineScorer and its like return";
+  if (typeof value === "function")
+    return "is a function, not a plugin: export the result of defineScorer or another define function";
   if (typeof value !== "object" || value === null)
     return `is ${value === null ? "null" : `a ${typeof value}`}, not a plugin`;
   const { kind } = value as { readonly kind?: unknown };
-  if (kind === "gate" || kind === "metric-source")
-    return `is a ${kind}, which belongs into the configuration of sluice dispatch`;
+  if (kind === "gate" || kind === "metric-source") return `is a ${kind}, for the configuration of sluice dispatch only`;
   const keys = Object.keys(value).slice(0, 5).map(oneLine).join(", ");
-  return `is an object that no define function made${keys === "" ? "" : ` (it has ${keys})`}: pass it to defineScorer or its like`;
+  return `is an object that no define function made${keys === "" ? "" : ` (it has ${keys})`}: pass the object to defineScorer or another define function`;
 }
 
 /** Returns an error that an author without a type checker can make. */
 function mistakeIn(definition: PluginDefinition): string | undefined {
   const { kind, type, describe, parameters, create } = definition as Readonly<Record<keyof PluginDefinition, unknown>>;
   const maker = MAKERS[kind as PluginKind];
-  if (typeof type !== "string") return `has no type; give ${maker} one, such as \`type: "my-${String(kind)}"\``;
+  if (typeof type !== "string") return `has no type; give ${maker} a type, such as \`type: "my-${String(kind)}"\``;
   if (!TYPE.test(type) || type.length > MAX_TYPE)
     return `has the type ${JSON.stringify(oneLine(type))}; write lower-case words joined by hyphens, at most ${MAX_TYPE} characters`;
   if (typeof create !== "function")
@@ -105,12 +105,12 @@ function mistakeIn(definition: PluginDefinition): string | undefined {
     return "has parameters that are not a schema; use the `z` that sluice/plugin exports, as in `parameters: z.object({ ... })`";
   for (const list of ["produces", "requires", "optional"] as const) {
     const keys: unknown = list === "optional" ? (definition.optional ?? []) : definition[list];
-    if (!Array.isArray(keys)) return `was made by hand: it has no list ${list}; pass it to ${maker}`;
+    if (!Array.isArray(keys)) return `has no list ${list}; pass the definition to ${maker}`;
     if (!keys.every(isKey))
       return `lists something in ${list} that is not a key; use the keys that sluice/plugin exports, columnKey or attributeKey`;
     const twice = keys.find((key, at) => keys.findIndex(({ of, name }) => of === key.of && name === key.name) < at);
     if (twice !== undefined)
-      return `lists two keys called ${oneLine(twice.name)} in ${list}; give each a name of its own`;
+      return `lists two keys called ${oneLine(twice.name)} in ${list}; give each a different name`;
   }
   return undefined;
 }

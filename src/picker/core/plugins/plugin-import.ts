@@ -37,17 +37,17 @@ export async function locateModule(
 ): Promise<ModuleFile | string> {
   const explicit = isAbsolute(module);
   if (!explicit && folder === undefined)
-    return `is a relative path, but ${source} lies in no folder; write an absolute path, or give the configuration as a file`;
+    return `is a relative path, but ${source} is not in a folder; write an absolute path, or give the configuration as a file`;
   const path = resolve(folder ?? "/", module);
   if (!explicit && isOutside(resolve(folder!), path)) return `leads out of the folder of the configuration; ${REMEDY}`;
   if (!ENDINGS.includes(extname(path))) return `is not a module: its name must end in ${ENDINGS.join(", ")}`;
   try {
     const real = await realpath(path);
     if (!explicit && isOutside(await realpath(folder!), real))
-      return `is a link to ${real}, out of the folder of the configuration; ${REMEDY}`;
+      return `is a link to ${real}, outside the folder of the configuration; ${REMEDY}`;
     const found = await stat(real);
     if (!found.isFile()) return "is not a file; name the file of the module";
-    if (found.size > MAX_MODULE_BYTES) return `is larger than the ${MAX_MODULE_BYTES} bytes accepted for a module`;
+    if (found.size > MAX_MODULE_BYTES) return `is larger than ${MAX_MODULE_BYTES} bytes, the limit for a module`;
     const hash = createHash("sha256")
       .update(await readFile(real))
       .digest("hex");
@@ -57,7 +57,7 @@ export async function locateModule(
   }
 }
 
-const REMEDY = "relative paths stay inside it: put the module there, or write its absolute path";
+const REMEDY = "put the module into this folder, or write its absolute path";
 
 /** Names such as `..data` begin with two dots but are inside the folder. */
 function isOutside(folder: string, path: string): boolean {
@@ -67,7 +67,7 @@ function isOutside(folder: string, path: string): boolean {
 
 async function unreadable(path: string, module: string, error: unknown): Promise<string> {
   const { code } = error as NodeJS.ErrnoException;
-  if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
+  if (code === "EACCES" || code === "EPERM") return "is not readable for this user";
   if (code !== "ENOENT" && code !== "ENOTDIR") return `cannot be read: ${messageOf(error)}`;
   const beside = await readdir(dirname(path)).catch(() => []);
   const folder = module.slice(0, module.lastIndexOf("/") + 1);
@@ -172,7 +172,7 @@ const SOURCES = fileURLToPath(new URL("../../..", import.meta.url));
 function remedyOf(error: unknown, text: string): string {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;
   if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
-    return "; Node.js only strips types: use no enums, namespaces and parameter properties";
+    return "; Node.js only strips types: use no enums, namespaces or parameter properties";
   if (code === "ERR_MODULE_NOT_FOUND") {
     if (text.startsWith("Cannot find package 'sluice'"))
       return "; import sluice/plugin, or in tests sluice/plugin/testing";

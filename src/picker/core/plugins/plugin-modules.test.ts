@@ -213,15 +213,15 @@ describe("a module's path", () => {
   symlinkSync(join(elsewhere, "m.ts"), join(folder, "link.ts"));
   symlinkSync(elsewhere, join(folder, "linked"));
   it("stays in the folder of the configuration, symlinks included", () => {
-    const remedy = "relative paths stay inside it: put the module there, or write its absolute path";
+    const remedy = "put the module into this folder, or write its absolute path";
     expect(outside()[0]).toEqual({
       code: "PLUGIN_LOAD",
       message: [
         "invalid EndpointPickerConfig, 4 problems:",
         `c.yaml:2:17: plugins[0].module: ../m.ts leads out of the folder of the configuration; ${remedy}`,
         `c.yaml:3:17: plugins[1].module: ./a/../../m.ts leads out of the folder of the configuration; ${remedy}`,
-        `c.yaml:4:17: plugins[2].module: ./link.ts is a link to ${elsewhere}/m.ts, out of the folder of the configuration; ${remedy}`,
-        `c.yaml:5:17: plugins[3].module: ./linked/m.ts is a link to ${elsewhere}/m.ts, out of the folder of the configuration; ${remedy}`,
+        `c.yaml:4:17: plugins[2].module: ./link.ts is a link to ${elsewhere}/m.ts, outside the folder of the configuration; ${remedy}`,
+        `c.yaml:5:17: plugins[3].module: ./linked/m.ts is a link to ${elsewhere}/m.ts, outside the folder of the configuration; ${remedy}`,
       ].join("\n  "),
     });
   });
@@ -229,7 +229,7 @@ describe("a module's path", () => {
   const nowhere = outcomeOf("nowhere", { plugins: [named("./m.ts")], nowhere: "--config-text" });
   it("must be absolute where the configuration lies in no folder", () => {
     expect(nowhere()[0]?.message).toBe(
-      "invalid EndpointPickerConfig: --config-text:2:17: plugins[0].module: ./m.ts is a relative path, but --config-text lies in no folder; write an absolute path, or give the configuration as a file",
+      "invalid EndpointPickerConfig: --config-text:2:17: plugins[0].module: ./m.ts is a relative path, but --config-text is not in a folder; write an absolute path, or give the configuration as a file",
     );
   });
 
@@ -254,7 +254,7 @@ describe("a module that cannot be loaded", () => {
     syntax: ["const a = 1;\nconst x = = 3;", "line 2: Expression expected"],
     "an enum": [
       `${IMPORT}enum Zone { A }`,
-      "line 2: TypeScript enum is not supported in strip-only mode; Node.js only strips types: use no enums, namespaces and parameter properties",
+      "line 2: TypeScript enum is not supported in strip-only mode; Node.js only strips types: use no enums, namespaces or parameter properties",
     ],
     "an error": [
       `${IMPORT}const u: any = undefined;\n  u.x();`,
@@ -326,7 +326,9 @@ describe("a module that cannot be loaded", () => {
     expect(first!.code).toBe("PLUGIN_LOAD");
     expect(second).toEqual({ types: ["mine"], warnings: [] });
     expect(third!.message).toMatch(/line 1: no$/);
-    expect(last!.message).toMatch(/line 1: no; after a correction, restart the process: it loads a module once$/);
+    expect(last!.message).toMatch(
+      /line 1: no; after a correction, restart the process: a process loads each module once$/,
+    );
   });
 });
 
@@ -337,19 +339,19 @@ describe("what a module exports", () => {
     "no plugin": ["export const factor = 2;", `exports no plugin: factor is a number, not a plugin; ${write}`],
     "a plain object": [
       `export default { type: "mine", score() {} };`,
-      "has a default export that is an object that no define function made (it has type, score): pass it to defineScorer or its like",
+      "has a default export that is an object that no define function made (it has type, score): pass the object to defineScorer or another define function",
     ],
     "a function": [
       `${IMPORT}export const a = ${scorer("mine")};\nexport default () => a;`,
-      "has a default export that is a function, not a plugin: export what defineScorer and its like return",
+      "has a default export that is a function, not a plugin: export the result of defineScorer or another define function",
     ],
     "a gate": [
       'import { CONTINUE, defineGate, z } from "sluice/plugin";\nexport const open = defineGate({ type: "open", describe: "d", parameters: z.object({}), create: () => ({ verdict: () => CONTINUE }) } as never);',
-      `exports no plugin: open is a gate, which belongs into the configuration of sluice dispatch; ${write}`,
+      `exports no plugin: open is a gate, for the configuration of sluice dispatch only; ${write}`,
     ],
     "no type": [
       `${IMPORT}export default defineFilter({ describe: "d", create: () => ({ filter() {} }) } as never);`,
-      'exports default, a filter that has no type; give defineFilter one, such as `type: "my-filter"`',
+      'exports default, a filter that has no type; give defineFilter a type, such as `type: "my-filter"`',
     ],
     "a type that is no name": [
       `${IMPORT}export default ${scorer("My Scorer")};`,
@@ -369,11 +371,11 @@ describe("what a module exports", () => {
     ],
     "two keys of one name": [
       `import { columnKey, defineProducer } from "sluice/plugin";\nexport default defineProducer({ type: "mine", describe: "d", produces: [columnKey("load"), columnKey("load")], create: () => ({ produce() {} }) });`,
-      "exports default, a producer that lists two keys called load in produces; give each a name of its own",
+      "exports default, a producer that lists two keys called load in produces; give each a different name",
     ],
     "a definition made by hand": [
       `${IMPORT}export default { kind: "scorer", type: "mine", describe: "d", parameters: z.object({}), create: () => ({ score() {} }) };`,
-      "exports default, a scorer that was made by hand: it has no list produces; pass it to defineScorer",
+      "exports default, a scorer that has no list produces; pass the definition to defineScorer",
     ],
     "a built-in type": [
       `${IMPORT}export const a = ${scorer("mine")}; export const b = ${scorer("queue-scorer")};`,
@@ -389,7 +391,7 @@ describe("what a module exports", () => {
     ],
     "one type twice": [
       `${IMPORT}export const a = ${scorer("mine")}; export const b = ${scorer("mine")};`,
-      "defines the type mine twice; give each plugin a type of its own",
+      "defines the type mine twice; give each plugin a different type",
     ],
   };
   for (const [name, [text, problem]] of Object.entries(table)) {
@@ -406,7 +408,7 @@ describe("what a module exports", () => {
   it("has the type that its entry names, and no other module's", () => {
     expect(others()[0]!.message!.split("\n").slice(1)).toEqual([
       "  c.yaml:2:5: plugins[0].type: ./m.ts exports mine, but no plugin of type mime; did you mean `mine`?",
-      "  c.yaml:3:17: plugins[1].module: ./n.ts defines the type mine, as ./m.ts does; give each plugin a type of its own",
+      "  c.yaml:3:17: plugins[1].module: ./n.ts and ./m.ts both define the type mine; give each plugin a different type",
     ]);
   });
 
@@ -425,7 +427,7 @@ describe("what a module exports", () => {
     const [full, over, again] = many();
     expect(full!.types).toHaveLength(MAX_MODULES);
     expect(over!.message).toMatch(
-      /^invalid EndpointPickerConfig: c.yaml:65:16: plugins\[63\].module: .\/m64.ts is one module too many: a process loads at most 64,/,
+      /^invalid EndpointPickerConfig: c.yaml:65:16: plugins\[63\].module: .\/m64.ts is above the limit of 64 modules in one process,/,
     );
     expect(again!.types).toHaveLength(MAX_MODULES - 1);
   });

@@ -127,7 +127,7 @@ export class PluginModules {
 
   async #import({ path, real, hash }: ModuleFile, name: string, again: boolean): Promise<Omit<Module, "hash">> {
     // A module that ran, even with an error, does not run again.
-    const hint = again ? "; after a correction, restart the process: it loads a module once" : "";
+    const hint = again ? "; after a correction, restart the process: a process loads each module once" : "";
     try {
       const found = definitionsIn(await importModule(path, this.#clock));
       if (found.problem !== undefined) return { definitions: [], problem: `${found.problem}${hint}` };
@@ -143,7 +143,7 @@ export class PluginModules {
 
 const TOO_MANY = {
   definitions: [],
-  problem: `is one module too many: a process loads at most ${MAX_MODULES}, those of earlier configurations included; put several plugins into one module, or restart`,
+  problem: `is above the limit of ${MAX_MODULES} modules in one process, modules of earlier configurations included; put several plugins into one module, or restart`,
 };
 const CHANGED = "has changed since it was loaded; restart to run the new code";
 
@@ -188,8 +188,8 @@ function claim(
     else if (other !== undefined)
       problems.push(
         other.module === module
-          ? `defines the type ${type} twice; give each plugin a type of its own`
-          : `defines the type ${type}, as ${other.module} does; give each plugin a type of its own`,
+          ? `defines the type ${type} twice; give each plugin a different type`
+          : `and ${other.module} both define the type ${type}; give each plugin a different type`,
       );
     else types.set(type, { definition, module });
   }

@@ -76,9 +76,9 @@ ${more}schedulingProfiles:
       lruCapacityPerServer: 31250,
     });
     expect(config.warnings[1]).toBe(
-      "c.yaml:5:3: parameters of the prefix cache are deprecated on prefix-cache-scorer; add to plugins the entry " +
+      "c.yaml:5:3: parameters of the prefix cache are deprecated on prefix-cache-scorer; add the entry " +
         '{"type":"approx-prefix-cache-producer","parameters":{"blockSizeTokens":125,"maxPrefixBlocksToMatch":256,' +
-        '"lruCapacityPerServer":31250,"maxPrefixTokensToMatch":0}}',
+        '"lruCapacityPerServer":31250,"maxPrefixTokensToMatch":0}} to plugins',
     );
     // From v1.1 to v1.3 it was blockSize, in characters, too; later ones have blockSizeTokens and pass over the other two.
     for (const [given, blockSizeTokens] of [

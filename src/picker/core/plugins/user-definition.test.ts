@@ -126,10 +126,12 @@ describe("a plugin of the user", () => {
 
   it("is refused at the start where it could not take part, instead of failing in every decision", () => {
     const head = "plugin zone (type: mine, of ./m.ts): ";
-    expect(made(scorer(() => undefined))).toBe(`${head}create returned undefined; it returns the plugin, an object`);
-    expect(made(scorer(() => null))).toBe(`${head}create returned null; it returns the plugin, an object`);
+    expect(made(scorer(() => undefined))).toBe(
+      `${head}create returned undefined; it must return the plugin, an object`,
+    );
+    expect(made(scorer(() => null))).toBe(`${head}create returned null; it must return the plugin, an object`);
     expect(made(scorer(async () => ({ score() {} })))).toBe(
-      `${head}create is asynchronous; it returns the plugin itself`,
+      `${head}create is asynchronous; it must return the plugin itself`,
     );
     expect(made(scorer(() => ({ scores() {} })))).toBe(
       `${head}the object from create has no method score, which a scorer needs`,
@@ -138,17 +140,17 @@ describe("a plugin of the user", () => {
       `${head}the object from create has no maxNumOfEndpoints: the number of endpoints for the proxy, 1 or more`,
     );
     expect(made(defineProducer({ ...base, create: () => ({ produce() {}, close: true }) as never }))).toBe(
-      `${head}the object from create has a close that is not a function; Sluice calls it when it no longer needs the plugin`,
+      `${head}the object from create has a close that is not a function; Sluice calls close when the plugin is no longer needed`,
     );
     for (const ready of [true, async () => true])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, ready }) as never }))).toBe(
-        `${head}the object from create has a ready that is not a synchronous function; it returns whether the plugin is ready`,
+        `${head}the object from create has a ready that is not a synchronous function; ready must return whether the plugin is ready`,
       );
     for (const prepareBudget of [Number.NaN, 0, "400"])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
         `${head}the object from create has a prepareBudget that is not a number above 0: the milliseconds that prepare may take`,
       );
-    const late = "is asynchronous, but a decision does not wait; do the waiting in `prepare` of a producer";
+    const late = "is asynchronous, but a decision does not wait; wait in `prepare` of a producer instead";
     expect(made(defineFilter({ ...base, create: () => ({ async filter() {} }) }))).toBe(
       `${head}its method filter ${late}`,
     );

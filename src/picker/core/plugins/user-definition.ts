@@ -119,10 +119,10 @@ const WATCHED = new WeakMap<PluginDefinition, PluginDefinition>();
 
 function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
   if (typeof instance !== "object" || instance === null)
-    return `create returned ${instance === null || instance === undefined ? String(instance) : `a ${typeof instance}`}; it returns the plugin, an object`;
+    return `create returned ${instance === null || instance === undefined ? String(instance) : `a ${typeof instance}`}; it must return the plugin, an object`;
   if (instance instanceof Promise) {
     instance.catch(() => undefined);
-    return "create is asynchronous; it returns the plugin itself";
+    return "create is asynchronous; it must return the plugin itself";
   }
   const plugin = instance as Readonly<Record<string, unknown>>;
   const mistake = mistakeInMethods(plugin, METHODS[kind], "create", kind);
@@ -135,10 +135,10 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
     return mistakeInMethods(choice as Readonly<Record<string, unknown>>, CHOICE, "choice", kind);
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
-    return "the object from create has a close that is not a function; Sluice calls it when it no longer needs the plugin";
+    return "the object from create has a close that is not a function; Sluice calls close when the plugin is no longer needed";
   const { ready } = plugin;
   if (ready !== undefined && (typeof ready !== "function" || isAsync(ready)))
-    return "the object from create has a ready that is not a synchronous function; it returns whether the plugin is ready";
+    return "the object from create has a ready that is not a synchronous function; ready must return whether the plugin is ready";
   const { prepareBudget: budget } = plugin;
   if (kind === "producer" && budget !== undefined && !(typeof budget === "number" && budget > 0))
     return "the object from create has a prepareBudget that is not a number above 0: the milliseconds that prepare may take";
@@ -164,7 +164,7 @@ function mistakeInMethods(
   return undefined;
 }
 
-const WAITING = "do the waiting in `prepare` of a producer";
+const WAITING = "wait in `prepare` of a producer instead";
 
 function isAsync(method: object): boolean {
   return Object.prototype.toString.call(method) === "[object AsyncFunction]";

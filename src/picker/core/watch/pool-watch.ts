@@ -24,6 +24,6 @@ export function watchPool(
   registry.onStateChanged((endpoint, from) => {
     endpoints.of(endpoint)?.changed(change(endpoint));
     const { id, state, cause } = endpoint;
-    events.add(`endpoint-${state}`, id, `${id} is ${state}, it was ${from}: ${cause}`);
+    events.add(`endpoint-${state}`, id, `${id} changed from ${from} to ${state}: ${cause}`);
   });
 }

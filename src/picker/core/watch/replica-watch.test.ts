@@ -17,11 +17,11 @@ function setUp() {
 
 it("reports a replica once when it comes, when it falls silent, and when it comes back", () => {
   const look = setUp();
-  expect(look({ a: "live" })).toEqual(["replica-joined a: replica a is there"]);
-  expect(look({ a: "live", b: "live" })).toEqual(["replica-joined b: replica b is there"]);
-  expect(look({ a: "gone", b: "live" })).toEqual(["replica-gone a: replica a is silent, and counts no more"]);
+  expect(look({ a: "live" })).toEqual(["replica-joined a: replica a joined"]);
+  expect(look({ a: "live", b: "live" })).toEqual(["replica-joined b: replica b joined"]);
+  expect(look({ a: "gone", b: "live" })).toEqual(["replica-gone a: replica a is silent; its load no longer counts"]);
   expect(look({ a: "gone", b: "live" })).toEqual([]);
-  expect(look({ a: "live", b: "live" })).toEqual(["replica-joined a: replica a is there"]);
+  expect(look({ a: "live", b: "live" })).toEqual(["replica-joined a: replica a joined"]);
 });
 
 it("says nothing of a replica that is forgotten, or was never seen alive", () => {
@@ -38,10 +38,10 @@ it("reports the store when it is lost and when it is back, but not that it was n
   expect(look({}, "connecting")).toEqual([]);
   expect(look({}, "in-step")).toEqual([]);
   expect(look({}, "away", "connection refused")).toEqual([
-    "store-away : the store between the replicas is away: connection refused",
+    "store-away : the store of the replicas does not answer: connection refused",
   ]);
   expect(look({}, "away")).toEqual([]);
-  expect(look({}, "catching-up")).toEqual(["store-back : the store between the replicas is back"]);
-  expect(look({}, "away")).toEqual(["store-away : the store between the replicas is away"]);
+  expect(look({}, "catching-up")).toEqual(["store-back : the store of the replicas answers again"]);
+  expect(look({}, "away")).toEqual(["store-away : the store of the replicas does not answer"]);
   expect(look({}, "closed")).toEqual([]);
 });

@@ -29,16 +29,20 @@ export class ReplicaWatch {
       present.set(replica.id, replica.state);
       const before = this.#known.get(replica.id);
       if (replica.state === "live" && before !== "live")
-        this.#events.add("replica-joined", replica.id, `replica ${replica.id} is there`);
+        this.#events.add("replica-joined", replica.id, `replica ${replica.id} joined`);
       else if (replica.state === "gone" && before === "live")
-        this.#events.add("replica-gone", replica.id, `replica ${replica.id} is silent, and counts no more`);
+        this.#events.add("replica-gone", replica.id, `replica ${replica.id} is silent; its load no longer counts`);
     }
     this.#known = present;
     const isAway = state === "away";
     if (isAway && !this.#isAway)
-      this.#events.add("store-away", "", `the store between the replicas is away${reason === "" ? "" : `: ${reason}`}`);
+      this.#events.add(
+        "store-away",
+        "",
+        `the store of the replicas does not answer${reason === "" ? "" : `: ${reason}`}`,
+      );
     else if (!isAway && this.#isAway && state !== "closed")
-      this.#events.add("store-back", "", "the store between the replicas is back");
+      this.#events.add("store-back", "", "the store of the replicas answers again");
     this.#isAway = isAway;
   }
 }

@@ -4,7 +4,7 @@ import type { FlowChoice, QueuedFlow } from "../../../base/plugin/flow-kinds.ts"
 /** scheduling 6.6 */
 export const globalStrictFairnessPolicy = defineFairnessPolicy({
   type: "global-strict-fairness-policy",
-  describe: "All flows of a band share one queue, in the order of its ordering policy.",
+  describe: "All flows of a band share one queue, in the order of the ordering policy.",
   create: () => ({
     oneQueue: true,
     choice() {

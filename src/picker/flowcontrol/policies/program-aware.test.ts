@@ -187,7 +187,7 @@ describe("program-aware-fairness", () => {
   });
 
   it.each([
-    [{ strategy: "turn-priority" }, /^strategy turn-priority is not supported yet: .*; use las$/],
+    [{ strategy: "turn-priority" }, /^strategy turn-priority is not supported yet: use las, least attained service$/],
     [{ strategy: "drr" }, /^strategy must be las$/],
     [{ evictionTtlSeconds: -1 }, /^evictionTtlSeconds must not be negative$/],
     [{ evictionSweepSeconds: 0 }, /^evictionSweepSeconds must be greater than 0$/],

@@ -10,7 +10,7 @@ import type {
 } from "../../../base/plugin/flow-kinds.ts";
 import { AverageWaits, type Waits } from "./average-waits.ts";
 
-const LAS_ONLY = "strategy turn-priority is not supported yet: only least attained service is there; use las";
+const LAS_ONLY = "strategy turn-priority is not supported yet: use las, least attained service";
 
 function weight(name: string, value: number, of: string) {
   return z
@@ -32,17 +32,17 @@ const parameters = z.strictObject({
     .default("las")
     .describe("`las` is least attained service."),
   evictionTtlSeconds: seconds("evictionTtlSeconds", 3600).describe(
-    "Seconds after its last answer until Sluice forgets the service of a fairness ID; 0 = age does not matter.",
+    "Sluice forgets the service of a fairness ID this many seconds after its last answer; 0 = never by age.",
   ),
   evictionSweepSeconds: z
     .number("evictionSweepSeconds must be a number")
     .positive("evictionSweepSeconds must be greater than 0")
     .default(300)
-    .describe("Seconds between two searches for fairness IDs to forget."),
+    .describe("Seconds between two searches for old fairness IDs."),
   lasWeightService: weight("lasWeightService", 0.8, "little attained service"),
-  lasWeightHeadWait: weight("lasWeightHeadWait", 0.2, "the wait of the request that leaves next"),
+  lasWeightHeadWait: weight("lasWeightHeadWait", 0.2, "the wait of the next request of the flow"),
   lasHalfLifeSeconds: seconds("lasHalfLifeSeconds", 60).describe(
-    "Seconds in which attained service halves; 0 = it stays.",
+    "Half-life of attained service, in seconds; 0 = no decay.",
   ),
 });
 
@@ -52,7 +52,7 @@ type Settings = z.output<typeof parameters>;
 export const programAwareFairness = defineFairnessPolicy({
   type: "program-aware-fairness",
   describe:
-    "The flow with the least service goes next. Service is prompt tokens plus twice the completion tokens, halves with time, and counts together with the wait of the request that leaves next.",
+    "The flow with the least service goes next. Service is prompt tokens plus twice the completion tokens, and decays with time. The wait of the next request of the flow also counts.",
   parameters,
   create: (settings, { clock }) => new ProgramAware(settings, clock),
 });

@@ -24,7 +24,7 @@ const parameters = z.strictObject({
     .max(0.9, "the reserve must be at most 0.9")
     .default(0)
     .describe(
-      "Part of the room of the band that flows above their share leave free, 0 to 0.9. A flow is above its share when it has more than its part of the tokens that fit in flight. Flows of the last minute share the room.",
+      "Part of the room of the band, 0 to 0.9, that flows above their share leave free. A flow is above its share if it has more than its part of the tokens that fit in flight. All flows of the last minute share the room.",
     ),
 });
 
@@ -32,7 +32,7 @@ const parameters = z.strictObject({
 export const tokenDeficitFairnessPolicy = defineFairnessPolicy({
   type: "token-deficit-fairness-policy",
   describe:
-    "Flows with queued requests get equal shares of tokens, or shares by weight. A request costs its prompt tokens and the expected length of its answer; in the end, the reported usage counts.",
+    "Flows with queued requests get equal shares of tokens, or shares by weight. A request costs its prompt tokens and the expected tokens of its answer. After the answer, the reported usage counts instead.",
   parameters,
   create: ({ weights, reserve }) => {
     const expected = new ExpectedAnswer();

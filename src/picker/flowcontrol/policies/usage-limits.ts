@@ -24,7 +24,7 @@ const holdbackParameters = z
       })
       .min(0, "minCeiling must be at least 0 and less than 1")
       .lt(1, "minCeiling must be at least 0 and less than 1")
-      .describe("Ceiling of the lowest priority, from 0 and below 1. Required."),
+      .describe("Ceiling of the lowest priority, at least 0 and below 1. Required."),
     maxCeiling: z
       .number("maxCeiling must be a number")
       .gt(0, "maxCeiling must be greater than 0 and at most 1")
@@ -35,7 +35,7 @@ const holdbackParameters = z
       .enum(["rank", "value"], { error: "domain must be rank or value" })
       .default("rank")
       .describe(
-        "Ceilings rise in equal steps from priority to priority (rank), or with the number of the priority (value).",
+        "rank = ceilings rise in equal steps from priority to priority; value = ceilings rise with the number of the priority.",
       ),
     shape: z.literal("linear", { error: "shape must be linear" }).default("linear").describe("How ceilings rise."),
   })

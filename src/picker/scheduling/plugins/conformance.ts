@@ -14,7 +14,7 @@ const MAX_ENTRIES = 256;
 export const headerBasedTestingFilter = defineFilter({
   type: "header-based-testing-filter",
   describe:
-    "For conformance tests: keeps the endpoints that the request header `test-epp-endpoint-selection` lists (`ip` or `ip:port`), one per address; without the header none.",
+    "For conformance tests: keeps the endpoints that the request header `test-epp-endpoint-selection` lists (`ip` or `ip:port`), one per address. Without the header, it keeps none.",
   headers: () => [SELECTION_HEADER],
   create: (): Filter => ({
     filter({ request, candidates, keep }: FilterContext) {
@@ -65,7 +65,7 @@ const RESULT_HEADER = "x-conformance-test-served-endpoint";
 export const destinationEndpointServedVerifier = defineRequestHook({
   type: "destination-endpoint-served-verifier",
   describe:
-    "For conformance tests: copies the endpoint that the proxy reports as the one that served into the response header `x-conformance-test-served-endpoint`.",
+    "For conformance tests: writes the endpoint that served, as the proxy reports it, into the response header `x-conformance-test-served-endpoint`.",
   create: () => ({
     responseReceived(context) {
       context.setHeader(RESULT_HEADER, verdict(context.metadata));

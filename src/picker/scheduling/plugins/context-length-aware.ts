@@ -56,7 +56,7 @@ const parameters = z.strictObject({
     .string()
     .min(1, { error: "must not be empty" })
     .default("llm-d.ai/context-length-range")
-    .describe("The label of endpoints with their range of lengths: `min-max` in tokens, such as `0-8192`."),
+    .describe("The label with the length range of an endpoint: `min-max` in tokens, such as `0-8192`."),
   enableFiltering: z
     .boolean()
     .default(false)
@@ -67,7 +67,7 @@ const parameters = z.strictObject({
 
 const contextLengthFilter = defineFilter({
   type: TYPE,
-  describe: "Keeps endpoints whose range holds the length of the request, and endpoints without the label.",
+  describe: "Keeps endpoints whose range includes the length of the request, and endpoints without the label.",
   parameters,
   optional: [TOKENIZED_PROMPT],
   create: ({ label }) => {
@@ -89,7 +89,7 @@ const contextLengthFilter = defineFilter({
 export const contextLengthAware = defineScorer({
   type: TYPE,
   describe:
-    "Prefers endpoints whose range holds the length of the request, the narrower the better, then those with a near range; with `enableFiltering` it is a filter, too.",
+    "Prefers endpoints whose range includes the length of the request, narrow ranges first, then endpoints with a near range. With `enableFiltering`, it is also a filter.",
   parameters,
   optional: [TOKENIZED_PROMPT],
   alsoFilter: ({ enableFiltering }) => (enableFiltering ? contextLengthFilter : undefined),

@@ -9,7 +9,7 @@ const RANK = "x-data-parallel-host-port";
 export const dataParallelHeaderHandler = defineRequestHook({
   type: "data-parallel-header-handler",
   describe:
-    "Names the chosen endpoint to the sidecar in `x-data-parallel-host-port`, and removes this header of a client.",
+    "Names the chosen endpoint to the sidecar in `x-data-parallel-host-port`, and removes this header from client requests.",
   create: () => ({
     preRequest({ endpoints, setHeader, removeHeader }) {
       removeHeader(RANK);
@@ -30,11 +30,11 @@ const NOTHING: readonly string[] = [];
 export const dataParallelProfileHandler = defineProfileHandler({
   type: "data-parallel-profile-handler",
   describe:
-    "Deprecated: chooses a rank of data-parallel servers by the only profile. Every request goes to one port of the chosen pod, where a sidecar passes it on to the rank in `x-data-parallel-host-port`.",
+    "Deprecated: the only profile chooses a rank of data-parallel servers. Every request goes to one port of the chosen pod, where a sidecar passes the request on to the rank in `x-data-parallel-host-port`.",
   deprecated:
-    "leave it out: each rank is an endpoint of its own, and proxies reach it at its port. Keep it with Istio before 1.28.1 and llm-d's sidecar",
+    "remove it: each rank is a separate endpoint, and proxies reach the rank at its port. Keep it with Istio before 1.28.1 and llm-d's sidecar",
   parameters: z.strictObject({
-    primaryPort: primaryPort(1).default(8000).describe("Port of the sidecar, which gets all requests."),
+    primaryPort: primaryPort(1).default(8000).describe("Port of the sidecar that gets all requests."),
   }),
   companions: () => [{ definition: dataParallelHeaderHandler, parameters: {} }],
   create: ({ primaryPort }) => ({

@@ -35,7 +35,7 @@ const parameters = z.strictObject({
     .max(1)
     .optional()
     .describe(
-      "Probability of choosing among endpoints that already have the adapter, when other endpoints have room to load it; default 0.999.",
+      "Probability that only endpoints with the adapter stay, when other endpoints have room to load it; default 0.999.",
     ),
 });
 

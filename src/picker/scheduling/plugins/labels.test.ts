@@ -33,7 +33,7 @@ describe("by-label (scheduling 3.15)", () => {
     for (const parameters of [{}, { label: "" }, { label: "role", values: ["x"] }])
       expect(byLabel.parameters.safeParse(parameters).success).toBe(false);
     const notes = (parameters: object) => byLabel.notes!(byLabel.parameters.parse(parameters));
-    expect(notes({ label: "role" })).toEqual([expect.stringContaining("keeps no endpoint: list")]);
+    expect(notes({ label: "role" })).toEqual([expect.stringContaining("keeps no endpoint: in validValues, list")]);
     expect(notes({ label: "role", allowsNoLabel: true })).toEqual([]);
   });
 });

@@ -25,12 +25,12 @@ type Requirement = z.output<typeof requirement>;
 
 /** A label selector as in Kubernetes. */
 const labelSelector = z.strictObject({
-  matchLabels: z.record(z.string(), z.string()).nullish().describe("Labels and the values they must have."),
+  matchLabels: z.record(z.string(), z.string()).nullish().describe("Labels and their required values."),
   matchExpressions: z
     .array(requirement)
     .nullish()
     .describe(
-      "Conditions on labels, all of which must hold: `{key, operator, values}`; operator `In`, `NotIn`, `Exists` or `DoesNotExist`. An endpoint without the label matches every `NotIn`.",
+      "Conditions on labels; all must hold: `{key, operator, values}`; operator `In`, `NotIn`, `Exists` or `DoesNotExist`. An endpoint without the label matches every `NotIn`.",
     ),
 });
 
@@ -62,12 +62,12 @@ export const byLabel = defineFilter({
   parameters: z.strictObject({
     label: z.string().min(1, { error: "must not be empty" }).describe("The label."),
     validValues: z.array(z.string()).nullish().describe("The values of the endpoints to keep."),
-    allowsNoLabel: z.boolean().default(false).describe("Keep endpoints without the label, too."),
+    allowsNoLabel: z.boolean().default(false).describe("Also keep endpoints without the label."),
   }),
   notes: ({ label, validValues, allowsNoLabel }) =>
     allowsNoLabel || (validValues ?? []).length > 0
       ? []
-      : [`it keeps no endpoint: list in validValues the values of ${label} that are wanted`],
+      : [`it keeps no endpoint: in validValues, list the values of ${label} that are wanted`],
   create: ({ label, validValues, allowsNoLabel }) => {
     const valid = new Set(validValues);
     return {
@@ -118,7 +118,7 @@ function roleFilter(type: string, roles: readonly string[], allowsNoLabel = fals
   const accepted = new Set(roles);
   return defineFilter({
     type,
-    describe: `Keeps endpoints whose label \`${ROLE_LABEL}\` is one of ${listed}${allowsNoLabel ? ", and those without it" : ""}.`,
+    describe: `Keeps endpoints whose label \`${ROLE_LABEL}\` is one of ${listed}${allowsNoLabel ? ", and endpoints without it" : ""}.`,
     create: () => ({
       filter({ candidates: { endpoints, count }, keep }) {
         for (let i = 0; i < count; i++) {
@@ -133,9 +133,9 @@ function roleFilter(type: string, roles: readonly string[], allowsNoLabel = fals
 /** scheduling 3.9 */
 export const headerLabelAffinityScorer = defineScorer({
   type: "header-label-affinity-scorer",
-  describe: "Prefers endpoints one of whose labels has the value of a request header.",
+  describe: "Prefers endpoints with a label whose value is the value of a request header.",
   parameters: z.strictObject({
-    headerName: headerName.describe("The header; without it, or when it is empty, all score 0."),
+    headerName: headerName.describe("The header. Without a value in the request, all endpoints score 0."),
     labelKey: z.string().min(1, { error: "must not be empty" }).describe("The label."),
   }),
   headers: ({ headerName }) => [headerName],

@@ -40,7 +40,7 @@ describe("the multicluster plugins (scheduling 1.8, 3.9)", () => {
     const head =
       "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- type: multicluster-queue-scorer\n";
     expect(() => load(head)).toThrow(
-      "c:4:3: plugins[0]: plugin multicluster-queue-scorer reads what a multicluster-metrics-extractor collects, and no source in dataLayer.sources has one; add it",
+      "c:4:3: plugins[0]: plugin multicluster-queue-scorer needs the data of a multicluster-metrics-extractor, but no source in dataLayer.sources has this extractor; add it",
     );
     const collected = `${head}- type: multicluster-metrics-data-source
 - type: multicluster-metrics-extractor

@@ -19,7 +19,7 @@ export const multiclusterQueueScorer = defineScorer({
 /** Scores as `kv-cache-utilization-scorer` does. */
 export const multiclusterKvCacheUtilizationScorer = defineScorer({
   type: "multicluster-kv-cache-utilization-scorer",
-  describe: "Prefers clusters whose KV caches are less used: the score is the free share.",
+  describe: "Prefers clusters with more free KV cache: the score is the free share.",
   needs: "cluster-metrics",
   create: (parameters, context) => kvCacheUtilizationScorer.create(parameters, context),
 });

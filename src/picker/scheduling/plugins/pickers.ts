@@ -16,7 +16,7 @@ const ORDERED = 8;
 /** scheduling 3.8 */
 export const maxScorePicker = definePicker({
   type: "max-score-picker",
-  describe: "Picks the highest total; among equal ones each is as likely as the others.",
+  describe: "Picks the highest total. Among equal totals, it picks at random.",
   parameters: z.strictObject({ maxNumOfEndpoints }),
   create: (parameters) => new MaxScorePicker(parameters.maxNumOfEndpoints),
 });
@@ -69,7 +69,7 @@ class MaxScorePicker implements Picker {
   /** Returns the total of the last ordered place. */
   #threshold(totals: Float64Array, count: number, places: number): number {
     const best = this.#best;
-    best.fill(Number.NEGATIVE_INFINITY, 0, places);
+    for (let place = 0; place < places; place++) best[place] = Number.NEGATIVE_INFINITY;
     const last = places - 1;
     for (let i = 0; i < count; i++) {
       const total = totals[i]!;

@@ -61,7 +61,7 @@ describe("header-profile-handler (scheduling 3.7)", () => {
 
   it("says so when the default does not exist", () => {
     const { primary } = run({ a: [0], b: [1] }, []);
-    expect((primary as Rejection).detail).toContain("without a header epp-profile the profile is decode");
+    expect((primary as Rejection).detail).toContain("without the header epp-profile the profile is decode");
   });
 
   it("returns the reason why its profile found no endpoint", () => {

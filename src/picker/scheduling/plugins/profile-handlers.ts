@@ -11,7 +11,7 @@ const NOTHING: readonly string[] = [];
 /** scheduling 3.7. The handler of a configuration that names none. */
 export const singleProfileHandler = defineProfileHandler({
   type: "single-profile-handler",
-  describe: "Runs the only profile, once; its result is the answer.",
+  describe: "Runs the only profile once and uses its result.",
   create: () => ({
     pick: ({ profiles, results }) => (results.size === 0 ? profiles : NOTHING),
     processResults({ profiles, results }) {
@@ -27,12 +27,12 @@ const parameters = z.strictObject({
     .string()
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: "must be the name of a header" })
     .default("EPP-Profile")
-    .describe("The request header that names the profile; case does not matter."),
+    .describe("The request header that names the profile. Upper and lower case are the same."),
   defaultProfile: z
     .string()
     .min(1, { error: "must not be empty" })
     .default("decode")
-    .describe("The profile of requests without that header, or with a blank one."),
+    .describe("The profile for requests without this header or with a blank value."),
 });
 
 /** scheduling 3.7. For clients that send one request for each stage and name the profile in a header. */
@@ -67,7 +67,7 @@ class HeaderProfileHandler implements ProfileHandler {
     if (result !== undefined) return name;
     const cause =
       firstHeader(request.headers, this.#header) === undefined
-        ? `without a header ${this.#header} the profile is ${name}`
+        ? `without the header ${this.#header} the profile is ${name}`
         : `the header ${this.#header} names the profile ${name}`;
     return new Rejection("denied", oneLine(`failed to find target endpoint: ${cause}, which does not exist`));
   }

@@ -32,7 +32,7 @@ export const requestAttributeReporter = defineRequestHook({
       .array(attribute())
       .length(1, { error: "must contain exactly one entry" })
       .describe(
-        "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`: writes the number of the expression, unless it is 0 or a condition does not hold",
+        "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`: writes the number of the expression, unless the number is 0 or the condition does not hold",
       ),
   }),
   create: ({ attributes }) => new AttributeReporter(attributes[0]!),

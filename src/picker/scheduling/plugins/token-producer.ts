@@ -21,14 +21,14 @@ const vllm = z.strictObject({
 });
 
 const NO_UDS =
-  'is no longer supported: Sluice asks no side-car. Give the files of the tokenizers, local: {modelTokenizerMap: {MODEL: /PATH}}, or start a render server ("vllm launch render MODEL") and name it, vllm: {url: "http://localhost:8000"}';
+  'is no longer supported: Sluice does not use a sidecar. Give the files of the tokenizers, local: {modelTokenizerMap: {MODEL: /PATH}}, or start a render server ("vllm launch render MODEL") and name it, vllm: {url: "http://localhost:8000"}';
 
 const parameters = z
   .strictObject({
     estimate: estimateParameters
       .optional()
       .describe(
-        "Backend without a tokenizer, the default: text counts by the bytes per token that Sluice has learned for the model, 4 at first. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 where an image does not show its own) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
+        "Backend without a tokenizer, the default: text counts by the bytes per token that Sluice has learned for the model, 4 at first. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 if the size of an image is unknown) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
       ),
     vllm: vllm
       .optional()
@@ -38,14 +38,14 @@ const parameters = z
     local: localTokenizers
       .optional()
       .describe(
-        "Backend in this process: tokenizers from files, in worker threads. `modelTokenizerMap`: by model, the path of its `tokenizer.json` or of the folder with it. `autoDiscoveryDir` (`/mnt/models`): a folder with further models, laid out as `org/name` or as a cache of Hugging Face. `autoDiscoveryTokenizerFileName` (`tokenizer.json`). `workersCount` (2): threads. `timeout` (`400ms`): how long a decision waits for tokens. `prefixCacheMB` (64; 0 = none): memory for the beginnings of earlier prompts, for each model and thread. `chatTemplate`: path of a template in place of those of the models. `chatTemplateContentFormat` (`auto`, `string`, `openai`) and `defaultChatTemplateKwargs`: as vLLM's flags of these names.",
+        "Backend in this process: tokenizers from files, in worker threads. `modelTokenizerMap`: by model, the path of its `tokenizer.json` or of the folder with it. `autoDiscoveryDir` (`/mnt/models`): a folder with further models, laid out as `org/name` or as a cache of Hugging Face. `autoDiscoveryTokenizerFileName` (`tokenizer.json`). `workersCount` (2): threads. `timeout` (`400ms`): longest wait of a decision for tokens. `prefixCacheMB` (64; 0 = none): memory for the beginnings of earlier prompts, for each model and thread. `chatTemplate`: path of a template that replaces the templates of the models. `chatTemplateContentFormat` (`auto`, `string`, `openai`) and `defaultChatTemplateKwargs`: as vLLM's flags of these names.",
       ),
     modelName: z
       .string()
       .min(1, "must not be empty")
       .optional()
       .describe(
-        "For local: the model whose tokenizer serves every request, adapters included; absent = that of the model in the request. For vllm, which it implies without local: the model name for the render server; absent = the name that clients send.",
+        "For local: the model whose tokenizer serves every request, adapters included; absent = the tokenizer of the model in the request. For vllm: the model name for the render server; absent = the name that clients send. Without local, modelName selects vllm.",
       ),
     udsTokenizerConfig: z
       .strictObject({
@@ -59,7 +59,7 @@ const parameters = z
           context.addIssue({ code: "custom", message: NO_UDS });
       })
       .describe(
-        "Deprecated: Sluice asks no side-car. With a `modelTokenizerMap`, it counts as that of local; without one, it is an error.",
+        "Deprecated: Sluice does not use a sidecar. With a `modelTokenizerMap`, it counts as the map of local; without one, it is an error.",
       ),
   })
   .superRefine(({ estimate, vllm, local, modelName, udsTokenizerConfig: uds }, context) => {
@@ -92,7 +92,7 @@ type Settings = z.output<typeof parameters>;
 export const tokenProducer = defineProducer({
   type: "token-producer",
   describe:
-    "Publishes the prompt as tokens: estimated, or real ones from tokenizers in this process or from a vLLM render server. Without them the bytes of a prompt count.",
+    "Publishes the prompt as tokens: estimated, or real tokens from tokenizers in this process or from a vLLM render server. Without tokens, the bytes of a prompt count.",
   parameters,
   produces: [TOKENIZED_PROMPT],
   create,

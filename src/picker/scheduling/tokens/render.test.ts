@@ -160,7 +160,7 @@ describe("the client of a render server", () => {
     await server.close();
     await expect(client.tokens(CHAT, NEVER)).rejects.toMatchObject({
       code: "RENDER_FAILED",
-      message: expect.stringMatching(`^${url}/v1/chat/completions/render cannot be asked: .*ECONNREFUSED`),
+      message: expect.stringMatching(`^no answer from ${url}/v1/chat/completions/render: .*ECONNREFUSED`),
     });
   });
 

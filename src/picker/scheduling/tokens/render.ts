@@ -53,7 +53,7 @@ export class RenderClient {
     const limit = mediaParts(request).length > 0 ? mmTimeout : timeout;
     const late = new AbortController();
     const timer = this.#clock.after(limit, () =>
-      late.abort(new SluiceError("RENDER_TIMEOUT", `${this.#options.url} rendered nothing within ${limit} ms`)),
+      late.abort(new SluiceError("RENDER_TIMEOUT", `no answer from ${this.#options.url} within ${limit} ms`)),
     );
     try {
       return renderedTokens(await this.#ask(path, request, AbortSignal.any([signal, late.signal])));
@@ -68,7 +68,7 @@ export class RenderClient {
     let taken = 0;
     const take = (bytes: number): void => {
       if (this.#bytes + bytes > MAX_BYTES_UNDER_WAY)
-        throw new SluiceError("RENDER_LIMIT", `more than ${MAX_BYTES_UNDER_WAY} bytes are being rendered by ${url}`);
+        throw new SluiceError("RENDER_LIMIT", `more than ${MAX_BYTES_UNDER_WAY} bytes of prompts wait for ${url}`);
       this.#bytes += bytes;
       taken += bytes;
     };
@@ -90,7 +90,7 @@ export class RenderClient {
       if (error instanceof SluiceError) throw error;
       signal.throwIfAborted();
       const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-      throw new SluiceError("RENDER_FAILED", `${url}${path} cannot be asked: ${messageOf(cause)}`);
+      throw new SluiceError("RENDER_FAILED", `no answer from ${url}${path}: ${messageOf(cause)}`);
     } finally {
       this.#bytes -= taken;
     }
@@ -125,7 +125,7 @@ function parse(text: string, url: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new SluiceError("RENDER_ANSWER", `${url} answers with something that is not JSON`);
+    throw new SluiceError("RENDER_ANSWER", `${url} answers with a text that is not JSON`);
   }
 }
 
@@ -189,7 +189,7 @@ function prompts(answer: unknown): readonly unknown[] {
 
 /** @param media receives the images, videos and sounds of the prompt */
 function tokenList(prompt: unknown, at: number, media: MediaSpan[]): readonly number[] {
-  if (typeof prompt !== "object" || prompt === null) throw malformed("something else than a prompt");
+  if (typeof prompt !== "object" || prompt === null) throw malformed("a value that is not a prompt");
   const { token_ids: current, prompt_token_ids: earlier } = prompt as Record<string, unknown>;
   const tokens = current ?? earlier;
   if (!Array.isArray(tokens)) throw malformed("a prompt without token_ids");

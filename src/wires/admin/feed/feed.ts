@@ -61,7 +61,7 @@ export interface FeedHello {
   readonly at: number;
   /** Changes with each start of the process: figures of another instance do not continue. */
   readonly instance: string;
-  /** `draining`: the process has got its signal to end. */
+  /** `draining`: the process received its signal to end. */
   readonly phase: "starting" | "serving" | "draining";
   /** Why the process is not ready; null when it is. */
   readonly unready: string | null;

@@ -23,9 +23,9 @@ export function checkRoute(app: Hono, check: NonNullable<FeedSource["check"]>, c
     });
     if ("refusal" in posted) return posted.refusal;
     const draft = posted.json as Partial<ConfigDraft> | null;
-    if (typeof draft?.text !== "string") return refused(context, 400, "the body is {text: ...}");
+    if (typeof draft?.text !== "string") return refused(context, 400, "the body must be {text: ...}");
     const now = clock.now();
-    if (now - last < EVERY_MS) return refused(context, 429, "another text was checked just now; try again");
+    if (now - last < EVERY_MS) return refused(context, 429, "the process has just checked another text; try again");
     last = now;
     return context.json(check(draft.text));
   });

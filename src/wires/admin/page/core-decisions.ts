@@ -84,7 +84,7 @@ export class CoreDecisions implements DecisionsSource {
     }
     const alike = requestIdsBeginning(records, id);
     if (alike.length > 1) return severalBegin(id, alike);
-    return `no decision ${id}: the process keeps the newest ${records.capacity}, and none of requests that it could not read`;
+    return `no decision ${id}: the process keeps the newest ${records.capacity} decisions, and none for requests that it could not read`;
   }
 
   after(filter: DecisionFilter, sequence: number, limit: number): { rows: DecisionRow[]; passed: number } {

@@ -5,7 +5,7 @@ import { shown } from "./process.ts";
 
 /** Why there are no queues, and how to get some. */
 export const NO_QUEUES =
-  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on, and so does an InferenceModel of a v1alpha2 pool.";
+  "flow control is off, so no request waits in a queue. Turn it on with the feature gate flowControl of the configuration. An InferenceModel of a v1alpha2 pool turns it on, too.";
 
 /** The queues of a gateway or picker. */
 export function coreQueues(core: InferenceCore): QueuesFeed {
@@ -59,7 +59,7 @@ function heldBy(
   if (core.endpoints.size === 0) return "the pool has no endpoint";
   if (expected === undefined) return "the saturation detector failed";
   if (open) return null;
-  return `the expected saturation of ${expected.toFixed(2)} is not below the ceiling of ${ceiling.toFixed(2)}`;
+  return `the expected saturation ${expected.toFixed(2)} has reached the ceiling ${ceiling.toFixed(2)}`;
 }
 
 /** Requests a second over the last full minute: those that left the queues to an endpoint, and those refused in them. */

@@ -59,7 +59,7 @@ it("keeps an answer for 10 s, but no failure", async () => {
     if (fails) throw new Error("connect http://me:p%40ss@prom failed");
     return matrix([]);
   });
-  await expect(history.read("inFlight", "1h", undefined)).rejects.toThrow(/^Prometheus gives no answer$/);
+  await expect(history.read("inFlight", "1h", undefined)).rejects.toThrow(/^Prometheus gave no usable answer$/);
   fails = false;
   await history.read("inFlight", "1h", undefined);
   await history.read("inFlight", "1h", undefined);
@@ -90,7 +90,7 @@ it("ends the other queries of a figure with the first one that fails", async () 
     return signals.length === 1 ? Promise.reject(new Error("broken")) : new Promise(() => {});
   };
   const history = prometheusHistory("http://prom:9090", "--prometheus", new VirtualClock(), send);
-  await expect(history.read("ttft", "1h", END)).rejects.toThrow(/^Prometheus gives no answer$/);
+  await expect(history.read("ttft", "1h", END)).rejects.toThrow(/^Prometheus gave no usable answer$/);
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
 });
 
@@ -108,6 +108,6 @@ it.each(["<html>", '{"status":"error"}', '{"status":"success","data":{"resultTyp
   "says when the answer %j is not one of a Prometheus",
   async (text) => {
     const { history } = setUp(() => text);
-    await expect(history.read("inFlight", "1h", END)).rejects.toThrow("does not answer as a Prometheus does");
+    await expect(history.read("inFlight", "1h", END)).rejects.toThrow("does not answer like a Prometheus");
   },
 );

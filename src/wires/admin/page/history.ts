@@ -160,7 +160,7 @@ export function prometheusHistory(address: string, flag: string, clock: Clock, s
       if (error instanceof HistoryError) throw error;
       // The message may hold the address, which may hold a password.
       const cause = error instanceof Error && /^its? answer/.test(error.message) ? `: ${error.message}` : "";
-      throw new HistoryError(`Prometheus gives no answer${cause}`);
+      throw new HistoryError(`Prometheus gave no usable answer${cause}`);
     } finally {
       over.abort();
       asked--;
@@ -221,7 +221,8 @@ function seriesOf(
   } catch {
     // Reported below.
   }
-  if (!Array.isArray(result)) throw new HistoryError("the address of Prometheus does not answer as a Prometheus does");
+  if (!Array.isArray(result))
+    throw new HistoryError("the server at the Prometheus address does not answer like a Prometheus");
   const count = Math.floor((to - from) / step) + 1;
   return result.slice(0, MAX_SERIES).map((one: { metric?: Record<string, string>; values?: unknown }) => {
     const values = new Array<number | null>(count).fill(null);

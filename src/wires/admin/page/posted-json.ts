@@ -51,11 +51,11 @@ export async function postedId(
   const posted = await postedJson(context, {
     maxBody,
     foreign: `only the page of this process cancels ${things}`,
-    tooLong: `the order has a content-length of at most ${maxBody} bytes`,
+    tooLong: `the order must have a content-length of at most ${maxBody} bytes`,
     notJson: "the body is not JSON",
   });
   if ("refusal" in posted) return posted;
   const { id } = (posted.json ?? {}) as { readonly id?: unknown };
-  if (typeof id !== "string" || id === "") return { refusal: refused(context, 400, "the body is {id: ...}") };
+  if (typeof id !== "string" || id === "") return { refusal: refused(context, 400, "the body must be {id: ...}") };
   return { id };
 }

@@ -4,7 +4,7 @@ import { Query, QueryError } from "./query.ts";
 const url = (query: string): string => `http://127.0.0.1:1/debug/feed/x?${query}`;
 
 it.each([
-  ["an unknown name", "other=1", "is not known here; it takes a, many"],
+  ["an unknown name", "other=1", "is unknown; this path takes a, many"],
   ["a name twice", "a=1&a=2", "is given too often"],
   ["a name that may repeat, too often", Array(17).fill("many=1").join("&"), "is given too often"],
   ["a long text", `a=${"x".repeat(513)}`, "is longer than 512 characters"],

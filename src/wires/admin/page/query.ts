@@ -20,8 +20,8 @@ export class Query {
     for (const name of this.#parameters.keys()) {
       const shown = JSON.stringify(name.slice(0, 60));
       if (!this.#names.includes(name)) {
-        const known = this.#names.length === 0 ? "it takes none" : `it takes ${this.#names.join(", ")}`;
-        throw new QueryError(`the query parameter ${shown} is not known here; ${known}`);
+        const known = this.#names.length === 0 ? "this path takes none" : `this path takes ${this.#names.join(", ")}`;
+        throw new QueryError(`the query parameter ${shown} is unknown; ${known}`);
       }
       const values = this.#parameters.getAll(name);
       if (values.length > (names.includes(`${name}*`) ? 16 : 1))

@@ -15,7 +15,7 @@ export const HISTORY_SPANS = ["1h", "6h", "24h", "7d"] as const satisfies readon
 const STATES = ["up", "blind", "down"] as const;
 const FILTERS = ["q", "model", "endpoint", "key", "reason"] as const;
 const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-store" };
-const NO_HISTORY = "this process knows no Prometheus; start it with --prometheus URL for longer spans";
+const NO_HISTORY = "this process has no Prometheus; for longer spans start it with --prometheus URL";
 
 /** Serves what the page asks for, below `/debug/feed`. */
 export function feedRoutes(app: Hono, source: FeedSource, stream: FeedStream): void {
@@ -87,7 +87,7 @@ export function feedRoutes(app: Hono, source: FeedSource, stream: FeedStream): v
     const topics: readonly FeedTopic[] = query.some("topics", source.topics) ?? ["overview", "events"];
     const filter = filterOf(query);
     if (Object.values(filter).some((value) => value !== undefined) && !topics.includes("decisions"))
-      throw new QueryError("a filter needs the topic decisions");
+      throw new QueryError("filters need the topic decisions");
     // The headers alone: a stream that nobody reads would take the place of a reader.
     if (context.req.method === "HEAD") return context.body(null, 200, STREAM_HEADERS);
     const last = context.req.header("last-event-id") ?? query.text("lastEventId");

@@ -244,7 +244,7 @@ it("ends the connection of a client that never reads, so that nothing stays of i
   source.tick = (second) => ({ second, text }) as unknown as ReturnType<FeedSource["tick"]>;
   const app = new Hono();
   feedRoutes(app, source, stream);
-  const server = await listen(app, { host: "127.0.0.1", port: 0 }, "the page");
+  const server = await listen(app, { host: "127.0.0.1", port: 0 }, "the page", source.failed);
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
   try {
     socket.pause();

@@ -193,7 +193,7 @@ export function leaseCases(c: CaseContext): void {
       expect(await c.results("owner")).toMatchObject([{ id: "poison", errorCode: "INFERENCE_ERROR", statusCode: 0 }]);
       expect((await c.dead())[0]!.entry).toContain('"poison"');
       expect(c.events.dead).toHaveLength(1);
-      expect(c.events.dead[0]).toContain("2 times");
+      expect(c.events.dead[0]).toContain("given up after 2 expired leases");
       expect(await c.broker.backlog(Q)).toMatchObject({ waiting: 0, claimed: 0, dead: 1 });
       // Whoever puts it back means it to be tried again, more than once.
       await c.harness.inspector.requeueDead("q", 1);

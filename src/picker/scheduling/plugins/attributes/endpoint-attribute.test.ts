@@ -76,7 +76,7 @@ describe("endpoint-attribute-filter (scheduling 3.15)", () => {
     const problems = (parameters: object) =>
       endpointAttributeFilter.parameters.safeParse(parameters).error?.issues.map(({ message }) => message) ?? [];
     expect(problems({ attribute: "GPUUtilization/dcgm-extractor", ...threshold("Equal", 1) })).toEqual([
-      'has a slash, and no producer is given; write attribute: "GPUUtilization" and producer: "dcgm-extractor", or producer: "" where the slash belongs to the name',
+      'has a slash, but no producer is given; write attribute: "GPUUtilization" and producer: "dcgm-extractor", or producer: "" if the slash belongs to the name',
     ]);
     expect(problems({ attribute: "llm-d.ai/multicluster-queue-size", producer: "", ...threshold("Equal", 1) })).toEqual(
       [],

@@ -5,21 +5,21 @@ import type { Candidates } from "../../../../base/plugin/kinds.ts";
 
 const STANDARD_PRODUCER = "core-metrics-extractor";
 
-const text = (name: string) => z.string(`${name} must be a text`).min(1, { error: "must not be empty" });
+const text = (name: string) => z.string(`${name} must be a string`).min(1, { error: "must not be empty" });
 
 const producer = () =>
   z
-    .string("producer must be a text")
+    .string("producer must be a string")
     .optional()
     .describe(
-      `Type of the extractor that writes the attribute, such as \`dcgm-extractor\`; absent = \`${STANDARD_PRODUCER}\`, whose customMetrics are attributes; empty for attributes that any extractor may write, such as \`llm-d.ai/multicluster-queue-size\`.`,
+      `Type of the extractor that writes the attribute, such as \`dcgm-extractor\`. Absent = \`${STANDARD_PRODUCER}\`, whose customMetrics are attributes. Empty = any extractor may write the attribute, such as \`llm-d.ai/multicluster-queue-size\`.`,
     );
 
 /** Attribute and producer were once one text. Read as a name, it would be that of an attribute which no endpoint has. */
 function checkName(key: string, name: string, given: string | undefined, context: z.RefinementCtx): void {
   const at = name.lastIndexOf("/");
   if (given !== undefined || at < 0) return;
-  const message = `has a slash, and no producer is given; write ${key}: ${JSON.stringify(name.slice(0, at))} and producer: ${JSON.stringify(name.slice(at + 1))}, or producer: "" where the slash belongs to the name`;
+  const message = `has a slash, but no producer is given; write ${key}: ${JSON.stringify(name.slice(0, at))} and producer: ${JSON.stringify(name.slice(at + 1))}, or producer: "" if the slash belongs to the name`;
   context.addIssue({ code: "custom", path: [key], message });
 }
 
@@ -57,7 +57,7 @@ const filterAlgorithm = z.strictObject({
 /** scheduling 3.15 */
 export const endpointAttributeFilter = defineFilter({
   type: "endpoint-attribute-filter",
-  describe: "Keeps the endpoints whose value of an attribute is on the right side of a threshold, as `algorithm` says.",
+  describe: "Keeps the endpoints whose value of an attribute passes the threshold of `algorithm`.",
   parameters: z
     .strictObject({
       attribute: text("attribute").describe("The attribute."),
@@ -106,7 +106,7 @@ const scorerAlgorithm = z.strictObject({
   normalization: z
     .strictObject({ fixedRange: fixedRange.nullish(), adaptiveRange: z.strictObject({}).nullish() })
     .refine(({ fixedRange, adaptiveRange }) => !fixedRange || !adaptiveRange, {
-      error: "fixedRange and adaptiveRange exclude each other; keep one",
+      error: "give fixedRange or adaptiveRange, not both",
     })
     .nullish(),
 });
@@ -120,7 +120,7 @@ export const endpointAttributeScorer = defineScorer({
       attributeKey: text("attributeKey").describe("The attribute."),
       producer: producer(),
       algorithm: scorerAlgorithm.describe(
-        "`{type, normalization}`; type `linear_lower_is_better` or `linear_higher_is_better`; normalization `fixedRange: {min, max}` = the values that score 0 and 1, or `adaptiveRange: {}`, the default = the least and the most of the candidates.",
+        "`{type, normalization}`; type `linear_lower_is_better` or `linear_higher_is_better`; normalization `fixedRange: {min, max}` = the values that score 0 and 1, or `adaptiveRange: {}` (default) = the least and the greatest value of the candidates.",
       ),
     })
     .superRefine(({ attributeKey, producer }, context) => checkName("attributeKey", attributeKey, producer, context)),

@@ -102,7 +102,7 @@ describe("burst-prefix-cache-producer (scheduling 3.10.5)", () => {
     ask(A);
     const third = requestOf(A);
     expect(() => producer.prepare!(third, new AbortController().signal)).toThrow(
-      "2 requests wait in this window already",
+      "2 requests already wait in this window",
     );
     expect(decide({ request: third, prepared: undefined, aborter: new AbortController() }).matched).toEqual([0, 0]);
   });

@@ -25,28 +25,30 @@ const parameters = z
       .min(1, { error: "must be at least 1" })
       .max(MAX_WINDOW, { error: `must be at most ${MAX_WINDOW}` })
       .default(100)
-      .describe("Milliseconds of a window, which is the longest wait of a request: 1 to 10000."),
+      .describe("Length of a window in milliseconds, 1 to 10000. No request waits longer."),
     maxPerReplica: unlimited("no limit")
       .default(-1)
-      .describe("The most requests with one prompt that go to one endpoint in a window; -1 = all."),
+      .describe("The most requests with the same prompt that go to one endpoint in a window; -1 = all."),
     blockSizeTokens: z
       .int()
       .min(1, { error: "must be at least 1" })
       .default(64)
-      .describe("Tokens per block, of 4 bytes each: prompts are compared block by block."),
+      .describe("Tokens per block, each token 4 bytes. Sluice compares prompts block by block."),
     maxPrefixTokensToMatch: z
       .int()
       .min(0, { error: "must not be negative" })
       .default(0)
-      .describe("The most tokens of a prompt that are compared; 0 = 2048 blocks."),
+      .describe("The most tokens of a prompt that Sluice compares; 0 = 2048 blocks."),
     minColocateBlocks: z
       .int()
       .min(0, { error: "must not be negative" })
       .default(0)
-      .describe("Leading blocks that different prompts must share to go together; 0 = only equal prompts go together."),
+      .describe(
+        "Leading blocks that different prompts must share to go to one endpoint; 0 = only equal prompts go to one endpoint.",
+      ),
     maxBatchSize: unlimited("no limit")
       .default(1000)
-      .describe("The most requests in a window; further ones do not wait and go anywhere. -1 = no limit."),
+      .describe("The most requests in a window. Further requests do not wait and go to any endpoint. -1 = no limit."),
     balanceBy: z
       .enum(["requests", "tokens", ""], { error: "must be requests or tokens" })
       .default("requests")
@@ -64,7 +66,7 @@ const parameters = z
 export const burstPrefixCacheProducer = defineProducer({
   type: "burst-prefix-cache-producer",
   describe:
-    "Holds each request for a short window, and sends requests with the same prompt to one endpoint, which computes the prompt once. Name this producer in prefixMatchInfoProducerName of prefix-cache-scorer.",
+    "Holds each request for a short window, and sends all requests with the same prompt to one endpoint, which computes the prompt once. Name this producer in prefixMatchInfoProducerName of prefix-cache-scorer.",
   parameters,
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
   onlyByName: true,
@@ -120,7 +122,7 @@ class BurstPrefix implements Producer {
   prepare(request: InferenceRequest, signal: AbortSignal): Promise<Entry> {
     const batch = this.#batch ?? this.#open();
     if (batch.entries.length >= this.#maxBatch)
-      throw new SluiceError("BURST_FULL", `${this.#maxBatch} requests wait in this window already (maxBatchSize)`);
+      throw new SluiceError("BURST_FULL", `${this.#maxBatch} requests already wait in this window (maxBatchSize)`);
     this.#hasher.hash(request, this.#blockTokens, this.#maxBlocks, this.#hashes);
     const entry: Entry = { hashes: this.#hashes.copy(), replica: undefined, batch, gone: false };
     batch.entries.push(entry);
@@ -156,7 +158,7 @@ class BurstPrefix implements Producer {
     else if (chosen !== undefined)
       this.#context.log.debug(
         { request: request.id, endpoint: chosen.id },
-        "the endpoint of this window is not among the candidates any more",
+        "the endpoint of this window is no longer a candidate",
       );
   }
 

@@ -8,18 +8,20 @@ const tokens = () => z.int().min(0, { error: "must not be negative" });
 const parameters = z.strictObject({
   nonCachedTokens: tokens()
     .default(0)
-    .describe("Prompt tokens outside the endpoint's prefix cache from which the stage runs; 0 = it never runs."),
+    .describe(
+      "The stage runs from this many prompt tokens outside the prefix cache of the endpoint; 0 = it never runs.",
+    ),
   promptTokens: tokens().default(0).describe("The stage never runs for a prompt of fewer tokens; 0 = no limit."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer."),
 });
 
 /** scheduling 3.7.1 */
 export const prefixBasedPdDecider = defineDecider({
   type: "prefix-based-pd-decider",
-  describe: "Runs a stage if the endpoint chosen before would have to compute many tokens of the prompt.",
+  describe: "Runs a stage if the endpoint that is already chosen would have to compute many tokens of the prompt.",
   parameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_BLOCK_TOKENS],
   notes: ({ nonCachedTokens }) => (nonCachedTokens === 0 ? ["the stage never runs: set nonCachedTokens"] : []),

@@ -17,13 +17,13 @@ const parameters = z.strictObject({
     .describe("Name of the profile that chooses the endpoints that encode images and sounds."),
 });
 
-const deprecated = "leave it out: disagg-profile-handler and pd-profile-handler set these headers themselves";
+const deprecated = "remove it: disagg-profile-handler and pd-profile-handler set these headers";
 
 /** scheduling 3.7.1 */
 export const disaggHeadersHandler = defineRequestHook({
   type: "disagg-headers-handler",
   describe:
-    "Names the prefill and encode endpoints to the model server in `x-prefiller-host-port` and `x-encoder-hosts-ports`, and removes these headers of a client.",
+    "Names the prefill and encode endpoints to the model server in `x-prefiller-host-port` and `x-encoder-hosts-ports`, and removes these headers from client requests.",
   deprecated,
   parameters,
   create: headersHandler,

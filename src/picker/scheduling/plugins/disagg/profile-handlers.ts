@@ -15,7 +15,7 @@ const disaggParameters = z
       .string()
       .default("decode-first")
       .describe(
-        "`decode-first`: the prefill decider sees the choice of the decode profile. `prefill-first`: the prefill profile, if there is one, runs for every request. Case and the choice of `-` or `_` do not matter.",
+        "`decode-first`: the prefill decider sees the choice of the decode profile. `prefill-first`: the prefill profile, if there is one, runs for every request. Upper and lower case, `-` and `_` count as the same.",
       )
       .refine((text) => isPrefillFirst(text) !== undefined, {
         error: ({ input }) => `is ${JSON.stringify(input)}; write decode-first or prefill-first`,
@@ -28,15 +28,15 @@ const disaggParameters = z
       })
       .optional()
       .describe(
-        "Names of the profiles of the stages: `decode`, `prefill` and `encode`, by default those words themselves. Decode must exist, the others may.",
+        "Names of the profiles of the stages `decode`, `prefill` and `encode`; default: the names of the stages. The decode profile must exist; the others are optional.",
       ),
     deciders: z
       .strictObject({
-        prefill: z.string().default("").describe("Name of the decider of the prefill stage; empty = it is skipped."),
-        encode: z.string().default("").describe("Name of the decider of the encode stage; empty = it is skipped."),
+        prefill: z.string().default("").describe("Name of the decider of the prefill stage; empty = no prefill stage."),
+        encode: z.string().default("").describe("Name of the decider of the encode stage; empty = no encode stage."),
       })
       .optional()
-      .describe("Names of the deciders of the stages `prefill` and `encode`; a stage without one is skipped."),
+      .describe("Names of the deciders of the stages `prefill` and `encode`; a stage without a decider does not run."),
     decodeProfile: older("profiles.decode"),
     prefillProfile: older("profiles.prefill"),
     encodeProfile: older("profiles.encode"),
@@ -54,10 +54,7 @@ const disaggParameters = z
       refuse([flat[0]!], `is the older form of ${REPLACEMENTS[flat[0]!]} and cannot be mixed with ${nested}`);
     const { prefillDeciderPluginName: name, deciderPluginName: alias } = given;
     if (name !== undefined && alias !== undefined && name !== alias)
-      refuse(
-        ["deciderPluginName"],
-        "has another value than prefillDeciderPluginName; remove deciderPluginName (the old name)",
-      );
+      refuse(["deciderPluginName"], "differs from prefillDeciderPluginName; remove deciderPluginName (the old name)");
     const { decode, prefill, encode } = profilesOf(given);
     if (prefill === decode) refuse(["profiles"], `decode and prefill have the same profile, ${decode}`);
     if (encode === decode || encode === prefill)
@@ -66,7 +63,7 @@ const disaggParameters = z
     if (decider !== undefined && isPrefillFirst(given.stageOrder) === true)
       refuse(
         decider.path,
-        "has no effect with stageOrder prefill-first, where the prefill profile runs for every request; leave it out",
+        "has no effect with stageOrder prefill-first: the prefill profile runs for every request; remove it",
       );
   });
 
@@ -90,7 +87,7 @@ const FLAT = Object.keys(REPLACEMENTS) as readonly (keyof typeof REPLACEMENTS)[]
 export const disaggProfileHandler = defineProfileHandler({
   type: "disagg-profile-handler",
   describe:
-    "Disaggregated serving: chooses the endpoint that answers and, if the deciders approve, one that computes the prompt and others that encode images and sounds. Headers name them to the model server.",
+    "Disaggregated serving: chooses the endpoint that answers. If the deciders approve, it also chooses an endpoint that computes the prompt, and endpoints that encode images and sounds. Headers name these endpoints to the model server.",
   parameters: disaggParameters,
   references: (given) => decidersOf(given).map(({ path, name }): PluginReference => ({ path, name, kind: "decider" })),
   companions: (given) => {
@@ -163,7 +160,7 @@ const pdParameters = z
     primaryPort: primaryPort(0)
       .default(0)
       .describe(
-        "Port of a sidecar that gets all requests and passes them on to the rank in `x-data-parallel-host-port`; 0 = requests go to the port of the endpoint that was chosen.",
+        "Port of a sidecar that gets all requests and passes them on to the rank in `x-data-parallel-host-port`; 0 = requests go to the port of the chosen endpoint.",
       ),
     prefixPluginName: ignored(),
     prefixPluginType: ignored(),
@@ -174,14 +171,14 @@ const pdParameters = z
   })
   .superRefine(({ decodeProfile, prefillProfile }, context) => {
     if (decodeProfile !== prefillProfile) return;
-    const message = `is the profile of the decode stage, too, ${decodeProfile}`;
+    const message = `is also the profile of the decode stage, ${decodeProfile}`;
     context.addIssue({ code: "custom", path: ["prefillProfile"], message });
   });
 
 /** scheduling 3.7 */
 export const pdProfileHandler = defineProfileHandler({
   type: "pd-profile-handler",
-  describe: "Deprecated: chooses an endpoint for decode and, if the decider approves, one for prefill.",
+  describe: "Deprecated: chooses an endpoint for decode and, if the decider approves, an endpoint for prefill.",
   deprecated: "write disagg-profile-handler, with the decider in deciders.prefill",
   parameters: pdParameters,
   references: ({ deciderPluginName }) => [{ path: ["deciderPluginName"], name: deciderPluginName, kind: "decider" }],

@@ -84,14 +84,37 @@ describe("inflight-load-producer", () => {
 
   it("counts the load of other replicas, unless it shall not", () => {
     const unseen = () => ({ requests: 0.5, tokens: 7 });
-    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: 100 };
+    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: { requests: 0, tokens: 100 } };
     const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
     const counted = (parameters: object): number[] => {
       const candidates = columnsOf(pool, OWN);
       instanceOf(inflightLoadProducer, parameters).produce(produceContextOf(candidates, requestOf("p")));
       return [candidates.column(IN_FLIGHT_REQUESTS)[0]!, candidates.column(IN_FLIGHT_TOKENS)[0]!];
     };
-    expect(counted({})).toEqual([5.5, 167]);
+    expect(counted({})).toEqual([5.5, 168]);
     expect(counted({ syncCrossReplicaState: false })).toEqual([3, 10]);
+  });
+
+  it("shares a prompt out among replicas, except at the one endpoint that has most of it", () => {
+    const lean = { requests: 1, tokens: 100 };
+    const peers = { key: "", requests: 0, tokens: 0, ageMs: () => 0, unseen: () => ({ requests: 0, tokens: 0 }), lean };
+    const counted = (matched: readonly number[], tokens = 1000): [number[], number[]] => {
+      const pool = matched.map((_, slot) => endpointOf(slot, { peers }));
+      const candidates = columnsOf(pool, [...OWN, [PREFIX_MATCHED_BLOCKS, matched]]);
+      const request = requestOf("x".repeat(4 * tokens));
+      instanceOf(inflightLoadProducer).produce(produceContextOf(candidates, request));
+      const column = (key: typeof IN_FLIGHT_TOKENS): number[] => [...candidates.column(key).slice(0, matched.length)];
+      return [column(IN_FLIGHT_REQUESTS), column(IN_FLIGHT_TOKENS)];
+    };
+    expect(counted([0, 7, 2])).toEqual([
+      [1, 0, 1],
+      [1100, 0, 1100],
+    ]);
+    expect(counted([0, 2, 7])[0]).toEqual([1, 1, 0]);
+    expect(counted([7, 2, 7])[0]).toEqual([1, 1, 1]);
+    expect(counted([0, 0, 0], 100_000)).toEqual([
+      [1, 1, 1],
+      [16_484, 16_484, 16_484],
+    ]);
   });
 });

@@ -15,21 +15,21 @@ const parameters = z.strictObject({
   addEstimatedOutputTokens: z
     .boolean()
     .default(false)
-    .describe("Add an estimate of the tokens the request will generate to those it has to compute."),
+    .describe("Add the estimated output tokens of a request to the prompt tokens that it must compute."),
   outputRatio: z.number().min(0).default(1.5).describe("Estimated output tokens per input token."),
   maxEstimatedOutputTokens: z
     .number()
     .min(0)
     .optional()
-    .describe("The most output tokens estimated; the request's own limit holds as well."),
+    .describe("The highest estimate of output tokens. The limit in the request also applies."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one, if any."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer, if any."),
   syncCrossReplicaState: z
     .boolean()
     .default(true)
-    .describe("Count what other replicas of this picker have in flight, where they share it."),
+    .describe("Also count the load in flight of other replicas of this picker, if they share it."),
 });
 
 /**
@@ -40,7 +40,7 @@ const parameters = z.strictObject({
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
   describe:
-    "Publishes the requests and tokens in flight from the replicas of this picker at each endpoint, and the tokens that the request would add.",
+    "Publishes the requests and tokens that the replicas of this picker have in flight at each endpoint, and the tokens that this request would add.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
@@ -64,27 +64,51 @@ export const inflightLoadProducer = defineProducer({
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;
+      const holder = matched === undefined ? NONE : onlyBest(matched, count);
       for (let i = 0; i < count; i++) {
+        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
+        else {
+          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
+          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
+        }
         const { inFlight, peers } = endpoints[i]!;
         requests[i] = inFlight.requests;
         tokens[i] = inFlight.tokens;
         if (peers !== undefined && syncCrossReplicaState) {
           const unseen = peers.unseen(candidates.now);
           requests[i]! += unseen.requests;
-          tokens[i]! += unseen.tokens + peers.lean;
+          tokens[i]! += unseen.tokens;
+          const { lean } = peers;
+          // Where a prompt belongs, replicas do not share it out.
+          if (lean.tokens === 0 || i === holder) continue;
+          requests[i]! += lean.requests;
+          // The request may have to wait for one that a peer has just sent, and that one for it.
+          tokens[i]! += lean.tokens + Math.min(MOST_LEAN, uncached[i]!);
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;
-        }
-        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
-        else {
-          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
-          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
         }
       }
     },
   }),
 });
+
+const NONE = -1;
+/** Tokens: one point of the default profile, as for what a request waits for (`PeerLoad.lean`). */
+const MOST_LEAN = 16_384;
+
+/** Returns the candidate that alone has the most blocks of the prompt; `NONE` where several have as many. */
+function onlyBest(matched: Float64Array, count: number): number {
+  let best = NONE;
+  let most = 0;
+  for (let i = 0; i < count; i++) {
+    const blocks = matched[i]!;
+    if (blocks < most) continue;
+    best = blocks > most ? i : NONE;
+    most = blocks;
+  }
+  return best;
+}
 
 /** Returns the estimate, or the request's own limit if that is lower. */
 function estimatedOutput({ maxTokens }: InferenceRequest, estimate: number): number {

@@ -141,7 +141,7 @@ describe("bounded-load-filter", () => {
   });
 
   it.each([
-    [{ meanLoadFactor: 1 }, "must be greater than 1: at 1 no endpoint could have more than its fair share"],
+    [{ meanLoadFactor: 1 }, "must be greater than 1: with 1, no endpoint could have more than its fair share"],
     [{ meanLoadFactor: 0.5 }, "must be greater than 1"],
     [{ meanLoadFactor: "1.4" }, "expected number"],
     [{ meanLoadFactor: Number.POSITIVE_INFINITY }, "expected number"],

@@ -61,24 +61,24 @@ function columnOf(metric: (typeof METRICS)[number], candidates: Candidates): Flo
 export const boundedLoadFilter = defineFilter({
   type: "bounded-load-filter",
   describe:
-    "Keeps the endpoints whose requests in flight from this process, with this request, stay within their fair share times a factor. A few requests are always allowed.",
+    "Keeps the endpoints whose requests in flight from this process, this request included, stay within the fair share times a factor. A few requests are always allowed.",
   parameters: z.strictObject({
     meanLoadFactor: z
       .number()
-      .gt(1, { error: "must be greater than 1: at 1 no endpoint could have more than its fair share" })
+      .gt(1, { error: "must be greater than 1: with 1, no endpoint could have more than its fair share" })
       .default(1.4)
-      .describe("How many times the mean load an endpoint may have, above 1; rounded up to whole requests."),
+      .describe("Highest load of an endpoint as a multiple of the mean load, above 1; rounded up to whole requests."),
     minRequests: z
       .int()
       .min(1)
       .default(4)
       .describe(
-        "Requests that an endpoint may always have, at least 1: with few requests, loads are uneven by chance.",
+        "Requests that an endpoint may always have, at least 1. With few requests, loads are uneven by chance.",
       ),
     inFlightLoadProducerName: z
       .string()
       .default("")
-      .describe("Instance name of the producer of in-flight load; empty = the only one."),
+      .describe("Instance name of the producer of in-flight load; empty = the only producer."),
   }),
   requires: [IN_FLIGHT_REQUESTS],
   create: ({ meanLoadFactor, minRequests }) => ({

@@ -47,7 +47,7 @@ export const runningRequestsSizeScorer = defineScorer({
 /** scheduling 3.9 */
 export const kvCacheUtilizationScorer = defineScorer({
   type: "kv-cache-utilization-scorer",
-  describe: "Prefers endpoints whose KV cache is less used: the score is the free share.",
+  describe: "Prefers endpoints with more free KV cache: the score is the free share.",
   create: () => ({
     score({ candidates, out }) {
       const { kvUsage, count } = candidates;
@@ -61,7 +61,7 @@ const DEFAULT_WAITING = 128;
 /** scheduling 3.9. An unknown queue counts as empty. */
 export const loadAwareScorer = defineScorer({
   type: "load-aware-scorer",
-  describe: "Prefers endpoints with a shorter queue: 0.5 when it is empty, 0 from the threshold on.",
+  describe: "Prefers endpoints with a shorter queue: score 0.5 for an empty queue, 0 at the threshold and above.",
   parameters: z.strictObject({
     threshold: z
       .number()
@@ -83,16 +83,16 @@ const activeRequestParameters = z.strictObject({
     .number()
     .default(0)
     .transform((value) => Math.max(0, value))
-    .describe("Up to this many requests in flight an endpoint counts as idle; negative = 0."),
+    .describe("An endpoint with at most this many requests in flight counts as idle; negative = 0."),
   maxBusyScore: z
     .number()
     .default(1)
     .transform((value) => (value >= 0 && value <= 1 ? value : 1))
-    .describe("The most a busy endpoint can score, 0 to 1; a value outside counts as 1."),
+    .describe("Highest score of a busy endpoint, 0 to 1; a value outside counts as 1."),
   inFlightLoadProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of in-flight load; empty = the only one."),
+    .describe("Instance name of the producer of in-flight load; empty = the only producer."),
   requestTimeout: z.unknown().optional().describe("Accepted for older configurations, ignored."),
 });
 
@@ -126,14 +126,14 @@ const tokenLoadParameters = z.strictObject({
   inFlightLoadProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of in-flight load; empty = the only one."),
+    .describe("Instance name of the producer of in-flight load; empty = the only producer."),
 });
 
 /** scheduling 3.9 */
 export const tokenLoadScorer = defineScorer({
   type: "token-load-scorer",
   describe:
-    "Prefers endpoints with fewer tokens in flight from this process, counting what this request would make them compute.",
+    "Prefers endpoints with fewer tokens in flight from this process, the tokens to compute of this request included.",
   parameters: tokenLoadParameters,
   requires: [IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
   create: ({ queueThresholdTokens }) => ({

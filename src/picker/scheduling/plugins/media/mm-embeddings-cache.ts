@@ -29,9 +29,11 @@ export const mmEmbeddingsCacheProducer = defineProducer({
     "Remembers the images, sounds and videos that each endpoint got, and publishes how many of a request's items each endpoint has probably encoded before.",
   parameters: z.strictObject({
     cacheSizeInMBPerServer: cacheSize().describe(
-      "Size of an endpoint's cache of embeddings in MiB, each item 2 MiB; 0 or less counts as 4096, the default.",
+      "Size of the embeddings cache of an endpoint in MiB. Each item counts as 2 MiB. 0 or less counts as 4096, the default.",
     ),
-    cacheSizeInMB: cacheSize().describe("Older name of cacheSizeInMBPerServer, which wins."),
+    cacheSizeInMB: cacheSize().describe(
+      "Older name of cacheSizeInMBPerServer. If both are set, cacheSizeInMBPerServer applies.",
+    ),
   }),
   produces: [MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS],
   create: ({ cacheSizeInMBPerServer, cacheSizeInMB }, { random }) => {
@@ -157,7 +159,7 @@ export const mmEmbeddingsCacheScorer = defineScorer({
     producerName: z
       .string()
       .default("")
-      .describe("Instance name of the mm-embeddings-cache-producer; empty = the only one."),
+      .describe("Instance name of the mm-embeddings-cache-producer; empty = the only producer."),
   }),
   requires: [MEDIA_MATCHED_ITEMS, MEDIA_TOTAL_ITEMS],
   create: () => ({

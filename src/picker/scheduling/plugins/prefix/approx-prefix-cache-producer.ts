@@ -22,6 +22,7 @@ import {
 } from "../../../prefix/block-hash.ts";
 import { NEVER } from "../../../prefix/entry-lru.ts";
 import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex, pairsWithin } from "../../../prefix/prefix-index.ts";
+import { fillFirst } from "../../candidates.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
 /** The name of the profile whose endpoint computes the prompt in disaggregated serving (scheduling 3.10.4). */
@@ -53,9 +54,12 @@ const parameters = z
     autoTune: z
       .boolean()
       .default(true)
-      .describe("Take block size and capacity from the engines' cache configuration where they report it."),
-    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
-    blockSize: z.int().optional().describe("Deprecated name of blockSizeTokens; counts while that is 16."),
+      .describe("Take block size and capacity from the cache configuration of an engine, if the engine reports it."),
+    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; a value below 64 counts as 64."),
+    blockSize: z
+      .int()
+      .optional()
+      .describe("Deprecated name of blockSizeTokens; counts only while blockSizeTokens is 16."),
     maxPrefixBlocksToMatch: z
       .int()
       .min(0)
@@ -70,12 +74,12 @@ const parameters = z
       .int()
       .min(1)
       .default(DEFAULT_CAPACITY)
-      .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+      .describe("Blocks that Sluice remembers for an endpoint whose engine does not report its cache."),
     learnFromAnswers: z
       .boolean()
       .default(true)
       .describe(
-        "Forget blocks that an endpoint no longer has, by the cached tokens that its answers report. A parameter of Sluice alone.",
+        "Forget blocks that an endpoint no longer has, by the cached tokens in its answers. Only Sluice has this parameter.",
       ),
   })
   .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {
@@ -164,8 +168,8 @@ class ApproxPrefixCache implements Producer {
     this.#blockTokens = blockTokens;
     this.#isWhole = hashed.prompts.length === 1 && this.#hashes.count < maxBlocks;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
-    candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
-    candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
+    fillFirst(candidates.column(PREFIX_TOTAL_BLOCKS), this.#hashes.count, count);
+    fillFirst(candidates.column(PREFIX_BLOCK_TOKENS), blockTokens, count);
   }
 
   /** The endpoint will soon hold the prompt, so the next request with the same prefix should follow this one. */

@@ -16,13 +16,13 @@ const lruSize = z
   .int()
   .default(DEFAULT_SIZE)
   .transform((value) => (value > 0 ? Math.min(value, MAX_SIZE) : DEFAULT_SIZE))
-  .describe("Endpoints whose last cold prompt Sluice remembers, at most 65536; 0 or less counts as 1024.");
+  .describe("Most endpoints whose last cold prompt Sluice remembers, at most 65536; 0 or less counts as 1024.");
 
 /** The producer whose prefix matches show that a prompt is cold. The scorer and this producer must use the same one. */
 const prefixMatchInfoProducerName = z
   .string()
   .default("")
-  .describe("Instance name of the producer of prefix matches; empty = the only one.");
+  .describe("Instance name of the producer of prefix matches; empty = the only producer.");
 
 /** Not a published type. The memory of `no-hit-lru-scorer`, apart from it so that the score depends only on columns. */
 export const noHitLruProducer = defineProducer({
@@ -121,7 +121,7 @@ const parameters = z.strictObject({ lruSize, prefixMatchInfoProducerName });
 export const noHitLruScorer = defineScorer({
   type: "no-hit-lru-scorer",
   describe:
-    "Spreads prompts that no candidate holds: prefers the endpoint that took such a prompt longest ago. A prompt that a candidate holds scores 0.5 everywhere.",
+    "Spreads prompts that no candidate holds: prefers the endpoint that has had no such prompt for the longest time. If a candidate holds the prompt, all score 0.5.",
   parameters,
   requires: [COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS],
   companions: (parameters) => [{ definition: noHitLruProducer, parameters }],

@@ -13,18 +13,20 @@ const parameters = z.strictObject({
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer."),
   minCachedTokenDelta: z
     .int()
     .min(1, { error: "must be at least 1" })
     .default(1)
-    .describe("The least prompt tokens that the other endpoint must hold beyond the one that computes the prompt."),
+    .describe(
+      "The source endpoint must hold at least this many prompt tokens more than the endpoint that computes the prompt.",
+    ),
   prefillProfileName: z
     .string()
     .default(PREFILL_PROFILE)
     .transform((name) => name || PREFILL_PROFILE)
     .describe(
-      "Name of the profile whose endpoint computes the prompt, where it runs; else the primary one computes it.",
+      "Name of the profile whose endpoint computes the prompt. If the profile does not run, the primary endpoint computes the prompt.",
     ),
 });
 
@@ -32,7 +34,7 @@ const parameters = z.strictObject({
 export const p2pSourceProducer = defineProducer({
   type: "p2p-source-producer",
   describe:
-    "Names an endpoint that holds more of the prompt than the one that computes it, so that a sidecar copies the KV cache from there: in `x-kv-cache-source-host-port`. Removes this header of a client.",
+    "Names in `x-kv-cache-source-host-port` a source endpoint that holds more of the prompt than the endpoint that computes it. A sidecar copies the KV cache from the source. Removes this header from client requests.",
   parameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_BLOCK_TOKENS],
   create: ({ minCachedTokenDelta, prefillProfileName }) => new P2pSource(minCachedTokenDelta, prefillProfileName),

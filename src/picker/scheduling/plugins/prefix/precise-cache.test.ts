@@ -8,7 +8,7 @@ import {
   requestOf,
 } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
-import { PREFIX_CACHED_BLOCKS, TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
+import { PREFIX_CACHED_BLOCKS, PREFIX_UNCONFIRMED_BLOCKS, TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
 import type { SubscriptionEvents } from "../../../kv-events/sockets.ts";
 import { renderedTokens } from "../../tokens/render.ts";
 import { PrecisePrefixCache } from "./precise-cache.ts";
@@ -106,5 +106,44 @@ describe("expected blocks", () => {
     cache.routed(request, pool[2]!, new Map());
     expect(cache.follow(request)).toBeUndefined();
     expect([0, 1, 2].map((slot) => cache.index.blocksOf(slot))).toEqual([BLOCKS, 3, 3]);
+  });
+
+  it("count as cached, and as unconfirmed until the engine announces them, at each size of its blocks", () => {
+    const { cache, endpoint, send } = heard({
+      speculativeIndexing: true,
+      tokenProcessorConfig: { blockSizeTokens: 2 },
+    });
+    const other = endpointOf(1);
+    const token_ids = [11, 12, 13, 14, 15, 16];
+    const tokenized = renderedTokens({ token_ids, features: null })!;
+    const request = requestOf("abc", { targetModel: "m" });
+    const keys = precisePrefixCacheProducer.produces.map((key) => [key, []] as const);
+    const found = (): number[][] => {
+      const columns = columnsOf([endpoint, other], [...keys, [TOKENIZED_PROMPT, tokenized]]);
+      cache.produce(produceContextOf(columns, request));
+      return [PREFIX_CACHED_BLOCKS, PREFIX_UNCONFIRMED_BLOCKS].map((key) => [...columns.column(key).subarray(0, 2)]);
+    };
+    const store = (sequence: number, hash: number, parent: number | null, ids: number[]) =>
+      send(sequence, ["BlockStored", [hash], parent, ids, 2]);
+    expect(found()).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+    cache.routed(request, endpoint, new Map());
+    expect(found()).toEqual([
+      [3, 0],
+      [3, 0],
+    ]);
+    store(1, 9001, null, [11, 12]);
+    store(2, 9002, 9001, [13, 14]);
+    expect(found()).toEqual([
+      [3, 0],
+      [1, 0],
+    ]);
+    store(3, 9003, 9002, [15, 16]);
+    expect(found()).toEqual([
+      [3, 0],
+      [0, 0],
+    ]);
   });
 });

@@ -6,6 +6,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
 } from "../../../../base/plugin/keys.ts";
@@ -96,10 +97,12 @@ export class PrecisePrefixCache implements Producer {
     this.#last = undefined;
     const matched = candidates.column(PREFIX_MATCHED_BLOCKS);
     const cached = candidates.column(PREFIX_CACHED_BLOCKS);
+    const unconfirmed = candidates.column(PREFIX_UNCONFIRMED_BLOCKS);
     const { blockTokens } = this.settings;
     candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
     matched.fill(0, 0, count);
     cached.fill(0, 0, count);
+    unconfirmed.fill(0, 0, count);
     // Text packed into numbers is not what the engine hashes.
     if (tokenized === undefined || tokenized.units !== undefined) {
       candidates.column(PREFIX_TOTAL_BLOCKS).fill(0, 0, count);
@@ -110,11 +113,13 @@ export class PrecisePrefixCache implements Producer {
     this.#last = { request, prompt, keys: undefined };
     this.#speculation?.expire();
     const started = this.onLookup === undefined ? 0 : this.#clock.now();
-    const most = this.#match.match(prompt, this.#sizes(), endpoints, count, { weighted: matched, blocks: cached });
+    const out = { weighted: matched, blocks: cached, confirmed: unconfirmed };
+    const most = this.#match.match(prompt, this.#sizes(), endpoints, count, out);
     this.onLookup?.((this.#clock.now() - started) / 1000);
     for (let i = 0; i < count; i++) {
       matched[i] = wholeBlocks(matched[i]!, blockTokens);
       cached[i] = wholeBlocks(cached[i]!, blockTokens);
+      unconfirmed[i] = cached[i]! - wholeBlocks(unconfirmed[i]!, blockTokens);
     }
     candidates.column(PREFIX_TOTAL_BLOCKS).fill(blocksOf(tokenized, blockTokens), 0, count);
     this.counts.lookups++;
@@ -214,7 +219,7 @@ export class PrecisePrefixCache implements Producer {
       "warn",
       "kv-events-no-tokens",
       {},
-      "requests come without tokens, so KV-cache events say nothing of them; give token-producer a tokenizer",
+      "requests have no tokens, so KV-cache events do not match them; give token-producer a tokenizer",
     );
   }
 

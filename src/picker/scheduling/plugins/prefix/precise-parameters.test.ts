@@ -48,7 +48,7 @@ describe("podLabelSelector (scheduling 3.14)", () => {
   it("is refused with the requirement that is wrong", () => {
     expect(withSelector("app=vllm,a b").error!.issues[0]).toMatchObject({
       path: ["kvEventsConfig", "podDiscoveryConfig", "podLabelSelector"],
-      message: expect.stringContaining('"a b" is none of key=value'),
+      message: expect.stringContaining('"a b" is not one of key=value'),
     });
   });
 });

@@ -44,7 +44,7 @@ const tokenProcessorConfig = z
     hashAlgorithm: z.enum(["", "cbor-fnv", "xxh64"]).default(""),
   })
   .describe(
-    "`blockSizeTokens` (16; older name `blockSize`): tokens of a block, in which matches are counted. `hashSeed`: part of all keys. `hashAlgorithm` (`cbor-fnv` or `xxh64`): the keys stay in the process, so Sluice uses one of its own for both.",
+    "`blockSizeTokens` (16; older name `blockSize`): tokens of a block, the unit of matches. `hashSeed`: part of all keys. `hashAlgorithm` (`cbor-fnv` or `xxh64`): no effect, because keys stay in the process and Sluice has its own algorithm.",
   );
 
 const size = z.string().refine(
@@ -67,7 +67,7 @@ const kvBlockIndexConfig = z.strictObject({
   redisConfig: z
     .never({
       error:
-        "is not supported: each picker keeps the index in its memory; remove it, and inMemoryConfig with its defaults counts",
+        "is not supported: each picker keeps the index in its memory; remove it, and the defaults of inMemoryConfig apply",
     })
     .optional(),
   enableMetrics: z.boolean().default(false),
@@ -98,7 +98,7 @@ export const indexerConfig = z
       .optional(),
   })
   .describe(
-    "`kvBlockIndexConfig`: `inMemoryConfig.size` (100000000) is the most pairs of block and endpoint. Sluice holds at most 16,777,216, at 40 bytes each. `costAwareMemoryConfig.size` (`2GiB`) gives the bound in bytes instead. `enableMetrics` (false) shows the metrics of the index, and `metricsLoggingInterval` (0 = never) logs them. `kvCacheBackendConfigs` (`gpu` 1, `cpu` 0.8): the weight of a block by tier; other tiers weigh 1.",
+    "`kvBlockIndexConfig`: `inMemoryConfig.size` (100000000) is the most pairs of block and endpoint. Sluice holds at most 16,777,216 pairs of 40 bytes. `costAwareMemoryConfig.size` (`2GiB`) is the limit in bytes instead. `enableMetrics` (false) shows the metrics of the index, and `metricsLoggingInterval` (0 = never) logs them. `kvCacheBackendConfigs` (`gpu` 1, `cpu` 0.8): the weight of a block by tier; other tiers weigh 1.",
   );
 
 const kvEventsConfig = z
@@ -132,7 +132,7 @@ const kvEventsConfig = z
       .nullish(),
   })
   .describe(
-    "`topicFilter` (`kv@`): topics begin with it. `discoverPods` (true): subscribe to each endpoint of the pool, at `podDiscoveryConfig.socketPort` (5557) plus its rank. Missed events come from `replaySocketPort` (0 = none) plus the rank; `podLabelSelector` and `podNamespace` leave out endpoints. `zmqEndpoint`: an address to bind, to which engines send. `engineType` (`vllm`, `sglang`): their events have one form, and either value reads both.",
+    "`topicFilter` (`kv@`): topics begin with it. `discoverPods` (true): subscribe to each endpoint of the pool, at port `podDiscoveryConfig.socketPort` (5557) plus its rank. Missed events come from port `replaySocketPort` (0 = none) plus the rank. `podLabelSelector` and `podNamespace` limit the endpoints. `zmqEndpoint`: an address to bind, to which engines send. `engineType` (`vllm`, `sglang`): either value reads the events of both.",
   );
 
 /** Parameters of `precise-prefix-cache-producer` and of the older scorer (scheduling 3.14). */
@@ -143,8 +143,8 @@ export const preciseParameters = {
   speculativeIndexing: z
     .boolean()
     .default(false)
-    .describe("Count the blocks of a routed prompt at its endpoint before the engine announces them."),
-  speculativeTTL: durationText("2s").describe("How long such blocks count."),
+    .describe("Count the blocks of a routed prompt at its endpoint even before the engine announces them."),
+  speculativeTTL: durationText("2s").describe("How long blocks count that the engine has not announced."),
 };
 
 const schema = z.strictObject(preciseParameters);
@@ -197,10 +197,10 @@ export function preciseNotes(parameters: PreciseParameters): string[] {
   // The default is a larger number, too, but nobody has asked for it.
   if (size > MOST_PAIRS) notes.push(`inMemoryConfig.size ${size} counts as ${MOST_PAIRS}`);
   if (inMemoryConfig && inMemoryConfig.podCacheSize !== 10)
-    notes.push("podCacheSize has no effect: all endpoints that hold a block are kept, at a bit each");
+    notes.push("podCacheSize has no effect: Sluice keeps all endpoints of a block, with one bit for each");
   if (concurrency !== 4) notes.push("concurrency has no effect: one thread reads all events");
   if (zmqEndpoint === "" && !discoverPods)
-    notes.push("without zmqEndpoint, and with discoverPods false, no event arrives; give one of them");
+    notes.push("no event can arrive: give zmqEndpoint, or set discoverPods to true");
   return notes;
 }
 

@@ -5,6 +5,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   TOKENIZED_PROMPT,
 } from "../../../../base/plugin/keys.ts";
 import { zeroMqSockets } from "../../../kv-events/zeromq-sockets.ts";
@@ -17,9 +18,15 @@ import { indexerConfig, preciseNotes, preciseParameters } from "./precise-parame
 export const precisePrefixCacheProducer = defineProducer({
   type: "precise-prefix-cache-producer",
   describe:
-    "Reads the KV-cache events of the engines, and publishes how much of a prompt each endpoint holds. It needs real tokens: a token-producer with a tokenizer.",
+    "Reads the KV-cache events of the engines, and publishes how much of a prompt each endpoint holds. Needs real tokens from a token-producer with a tokenizer.",
   parameters: z.strictObject(preciseParameters),
-  produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS],
+  produces: [
+    PREFIX_MATCHED_BLOCKS,
+    PREFIX_TOTAL_BLOCKS,
+    PREFIX_BLOCK_TOKENS,
+    PREFIX_CACHED_BLOCKS,
+    PREFIX_UNCONFIRMED_BLOCKS,
+  ],
   requires: [TOKENIZED_PROMPT],
   notes: preciseNotes,
   create: (parameters, context) => new PrecisePrefixCache(parameters, context, zeroMqSockets(context.clock)),
@@ -36,12 +43,12 @@ export const precisePrefixCacheScorer = defineScorer({
       .extend({ tokenizersPoolConfig: tokenizersPoolConfig.optional() })
       .prefault({})
       .describe(
-        "As of precise-prefix-cache-producer. `tokenizersPoolConfig` adds a token-producer with the backend `local`: `modelName` and `local` are its parameters, `hf.tokenizersCacheDir` is its folder of models, and `uds.modelTokenizerMap` its map. Sluice downloads nothing and asks no socket.",
+        "As in precise-prefix-cache-producer. `tokenizersPoolConfig` adds a token-producer with the backend `local`: `modelName` and `local` are its parameters, `hf.tokenizersCacheDir` is its folder of models, and `uds.modelTokenizerMap` its map. Sluice downloads no files and uses no socket.",
       ),
     prefixMatchInfoProducerName: z
       .string()
       .default("precise-prefix-cache-producer")
-      .describe("Instance name of the producer, where the file configures one."),
+      .describe("Instance name of the producer, if the file configures one."),
   }),
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_CACHED_BLOCKS],
   companions: ({ prefixMatchInfoProducerName: _, indexerConfig: indexer, ...parameters }) => {

@@ -112,7 +112,7 @@ describe("prefix-cache-affinity-filter (scheduling 3.13)", () => {
   });
 
   it.each([
-    [{ ttftSource: "latencyPredictor" }, "not yet: needs the latency predictor"],
+    [{ ttftSource: "latencyPredictor" }, "latencyPredictor is not supported yet: needs the latency predictor"],
     [{ ttftSource: "guess" }, "prefillThroughput"],
     [{ affinityThreshold: 1.1 }, "<=1"],
     [{ explorationProbability: -0.1 }, ">=0"],

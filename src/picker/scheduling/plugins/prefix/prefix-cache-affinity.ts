@@ -14,16 +14,16 @@ const scorerParameters = z.strictObject({
     .min(0)
     .max(1)
     .default(0)
-    .describe("Weight of the matched length, squared, against the matched share; 0 = share only."),
+    .describe("Weight of the squared matched length against the matched share; 0 = only the share counts."),
   matchLengthScaleTokens: z
     .number()
     .positive()
     .default(8192)
-    .describe("Matched tokens at which the part of the length reaches its maximum."),
+    .describe("Matched tokens at which the length part of the score reaches its maximum."),
   prefixMatchInfoProducerName: z
     .string()
     .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one."),
+    .describe("Instance name of the producer of prefix matches; empty = the only producer."),
 });
 
 /** scheduling 3.9 */
@@ -56,25 +56,27 @@ const filterParameters = z
       .max(1)
       .default(0.8)
       .describe(
-        "Share of the prompt's blocks from which an endpoint counts as holding it; 0 = the filter does nothing.",
+        "An endpoint counts as holding the prompt if it holds at least this share of the blocks; 0 = the filter does nothing.",
       ),
     explorationProbability: z
       .number()
       .min(0)
       .max(1)
       .default(0)
-      .describe("Probability of keeping all endpoints, so that others cache the prompt, too."),
+      .describe("Probability that the filter keeps all endpoints, so that others also cache the prompt."),
     maxTTFTPenaltyMs: z
       .number()
       .min(0)
       .default(18_000)
       .describe(
-        "A limit in milliseconds: if the best endpoint with the prompt is slower to the first token than another one by more, the filter keeps all endpoints. 0 = no limit.",
+        "If the best endpoint with the prompt is more than this many milliseconds slower to the first token than another endpoint, the filter keeps all. 0 = no limit.",
       ),
     ttftSource: z
       .enum(["prefillThroughput"], {
         error: ({ input }) =>
-          input === "latencyPredictor" ? "latencyPredictor: not yet: needs the latency predictor" : undefined,
+          input === "latencyPredictor"
+            ? "latencyPredictor is not supported yet: needs the latency predictor"
+            : undefined,
       })
       .default("prefillThroughput")
       .describe("Estimate of the time to the first token: from tokens in flight and `peakPrefillThroughput`."),
@@ -82,15 +84,17 @@ const filterParameters = z
       .number()
       .min(0)
       .default(15_928)
-      .describe("Prompt tokens that one endpoint computes per second at best; measure it for your model and hardware."),
+      .describe(
+        "Most prompt tokens that one endpoint computes per second. Measure this value for your model and hardware.",
+      ),
     prefixMatchInfoProducerName: z
       .string()
       .default("")
-      .describe("Instance name of the producer of prefix matches; empty = the only one."),
+      .describe("Instance name of the producer of prefix matches; empty = the only producer."),
     inFlightLoadProducerName: z
       .string()
       .default("")
-      .describe("Instance name of the producer of in-flight load; empty = the only one."),
+      .describe("Instance name of the producer of in-flight load; empty = the only producer."),
   })
   .refine(({ maxTTFTPenaltyMs, peakPrefillThroughput }) => maxTTFTPenaltyMs === 0 || peakPrefillThroughput > 0, {
     path: ["peakPrefillThroughput"],
@@ -101,7 +105,7 @@ const filterParameters = z
 export const prefixCacheAffinityFilter = defineFilter({
   type: "prefix-cache-affinity-filter",
   describe:
-    "Keeps the endpoints that probably hold most of the prompt, unless another one would answer much sooner. Keeps all endpoints if none holds it.",
+    "Keeps the endpoints that probably hold most of the prompt, unless another endpoint would answer much sooner. If no endpoint holds the prompt, keeps all.",
   parameters: filterParameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, IN_FLIGHT_TOKENS],
   create: (settings) => new PrefixCacheAffinity(settings),

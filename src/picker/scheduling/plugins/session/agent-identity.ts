@@ -11,13 +11,13 @@ const AGENT_HEADERS = ["x-claude-code-session-id", "x-session-affinity", "sessio
 export const agentIdentity = defineRequestHeaderProcessor({
   type: "agent-identity",
   describe:
-    "Makes each session of a coding agent a fairness flow of its own, unless the client names its flow: the session is in `x-claude-code-session-id`, `x-session-affinity`, `session-id` or `session_id`. Ids over 256 characters are ignored.",
+    "Gives each session of a coding agent its own fairness flow, unless the client names its flow. The session is in `x-claude-code-session-id`, `x-session-affinity`, `session-id` or `session_id`. Ids over 256 characters are ignored.",
   parameters: z.strictObject({
     additionalSessionHeaders: z
       .array(headerName)
       .max(16)
       .default([])
-      .describe("Further headers that may hold the session, read after those four."),
+      .describe("Further headers that may have the session. Sluice reads them after those four."),
   }),
   create: ({ additionalSessionHeaders }) => new AgentIdentity(additionalSessionHeaders),
 });

@@ -4,7 +4,7 @@ import type { PluginReference } from "../../../../base/plugin/kinds.ts";
 
 const seconds = z.number().positive({ error: "must be greater than 0" });
 
-/** A request header, in lower case as sluice keeps it. */
+/** A request header, in lower case as Sluice keeps it. */
 export const headerName = z
   .string()
   .trim()
@@ -20,8 +20,7 @@ const source = z
     attribute: z
       // The session-id-producer's key has a published name and a name in sluice.
       .enum(["SessionIDDataKey", "session-id", AGENT_IDENTITY], {
-        error:
-          "names no attribute that holds a session: there is SessionIDDataKey of a session-id-producer, and agent-identity",
+        error: "names no attribute with a session; write SessionIDDataKey (of a session-id-producer) or agent-identity",
       })
       .optional(),
     producer: z.string().min(1, { error: "must not be empty" }).optional(),
@@ -42,7 +41,7 @@ export const sessionAffinityParameters = z.strictObject({
     .enum(["encoded_endpoint_header", "session_id"])
     .default("encoded_endpoint_header")
     .describe(
-      "How Sluice finds the endpoint of a session: by the token that an earlier answer had in a header, or by an id that clients choose.",
+      "How Sluice finds the endpoint of a session: by a token from the header of an earlier answer, or by an id that clients choose.",
     ),
   encodedEndpointHeaderConfig: z
     .strictObject({ header: headerName.prefault("x-session-token") })
@@ -57,7 +56,7 @@ export const sessionAffinityParameters = z.strictObject({
         .min(1, { error: "must list at least one" })
         .max(16)
         .refine((sources) => new Set(sources.filter(isSessionId).map(pluginOf)).size <= 1, {
-          error: "name more than one session-id-producer; use only one",
+          error: "name several session-id-producers; name only one",
         })
         .prefault([{ header: "x-session-id" }])
         .describe("Where the id is."),
@@ -66,12 +65,12 @@ export const sessionAffinityParameters = z.strictObject({
     })
     .prefault({})
     .describe(
-      "For session_id: `sources` is a list of `{header}` (`x-session-id`), `{attribute: SessionIDDataKey, producer}` or `{attribute: agent-identity}`; the first that is not blank counts. `producer` is the name of a session-id-producer where it differs from its type. An idle session is forgotten after `evictionTtlSeconds` (300); the search for idle sessions runs every `evictionSweepSeconds` (10).",
+      "For session_id: `sources` is a list of `{header}` (`x-session-id`), `{attribute: SessionIDDataKey, producer}` or `{attribute: agent-identity}`; the first that is not blank counts. `producer` is the name of a session-id-producer, if the name differs from the type. Sluice forgets a session that is idle for `evictionTtlSeconds` (300); the search for idle sessions runs every `evictionSweepSeconds` (10).",
     ),
   profileName: z
     .string()
     .default("")
-    .describe("The profile whose first endpoint the session keeps; empty = the endpoint that serves."),
+    .describe("The session keeps the first endpoint of this profile; empty = the endpoint that serves."),
 });
 
 export type SessionAffinityParameters = z.output<typeof sessionAffinityParameters>;

@@ -28,7 +28,7 @@ const parameters = sessionAffinityParameters
     sessionIdProducerName: z
       .string()
       .default("")
-      .describe("The session-id-producer that it reads. With `sources` it makes its own and ignores this name."),
+      .describe("The session-id-producer to read. With `sources`, this plugin creates its own and ignores this name."),
   })
   .transform((given) => {
     const { strategy, sessionIdConfig } = given;

@@ -50,7 +50,7 @@ describe("session affinity in a profile (scheduling 3.9.2)", () => {
       "exactly one of header and attribute",
     ],
     [{ sessionIdConfig: { sources: [{}] } }, "exactly one of header and attribute"],
-    [{ sessionIdConfig: { sources: [{ attribute: "user" }] } }, "names no attribute that holds a session"],
+    [{ sessionIdConfig: { sources: [{ attribute: "user" }] } }, "names no attribute with a session"],
     [{ sessionIdConfig: { sources: [{ header: "a", producer: "b" }] } }, "goes with attribute, not with header"],
     [
       {
@@ -61,7 +61,7 @@ describe("session affinity in a profile (scheduling 3.9.2)", () => {
           ],
         },
       },
-      "more than one session-id-producer",
+      "several session-id-producers; name only one",
     ],
     [{ encodedEndpointHeaderConfig: { header: "" } }, "must not be empty"],
   ])("both refuse %j", (parameters, message) => {

@@ -32,7 +32,7 @@ export const sessionTokenHook = defineRequestHook({
     profileName: z
       .string()
       .default("")
-      .describe("The profile whose first endpoint it is; empty = the endpoint that serves."),
+      .describe("The profile whose first endpoint the token names; empty = the endpoint that serves."),
   }),
   create: ({ header, profileName }): RequestHook =>
     profileName === ""

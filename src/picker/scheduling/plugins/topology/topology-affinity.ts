@@ -36,7 +36,7 @@ function compare({ candidates, peer }: DecisionContext, visit: (candidate: numbe
 export const topologyAffinityFilter = defineFilter({
   type: "topology-affinity-filter",
   describe:
-    "Keeps the endpoints near the choice of the first profile, such as prefill endpoints near the decode endpoint. If none is near, or if no profile ran before, it keeps all.",
+    "Keeps the endpoints near the choice of the first profile, such as prefill endpoints near the decode endpoint. If no endpoint is near, or no profile ran before, it keeps all.",
   parameters: z.strictObject({
     minAffinity: z
       .enum([...NAMES, ""], { error: `must be one of ${NAMES.join(", ")}` })
@@ -65,7 +65,7 @@ export const topologyAffinityFilter = defineFilter({
 export const topologyAffinityScorer = defineScorer({
   type: "topology-affinity-scorer",
   describe:
-    "Prefers endpoints near the one that the first profile chose: on the same host 1, in the same rack 0.2, zone 0.05, region 0.02, else 0. All score 0 if no profile ran before.",
+    "Prefers endpoints near the choice of the first profile. Scores: same host 1, same rack 0.2, same zone 0.05, same region 0.02, else 0. All score 0 if no profile ran before.",
   parameters: z.strictObject({ topologyProducerName: topologyProducerName() }),
   requires: KEYS,
   create: () => ({

@@ -25,7 +25,7 @@ export const topologyExtractor = defineProducer({
   describe: "Reads the place of each endpoint from the labels of its pod: host, rack, zone and region.",
   parameters: z.strictObject({
     hostname: label("kubernetes.io/hostname").describe(
-      "Label with the host; the name of the pod's node where it is absent.",
+      "Label with the host; without the label, the name of the node of the pod.",
     ),
     rack: label("topology.kubernetes.io/rack").describe("Label with the rack."),
     zone: label("topology.kubernetes.io/zone").describe("Label with the zone."),

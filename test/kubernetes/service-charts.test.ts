@@ -120,7 +120,7 @@ if (helm !== undefined) {
     it("alerts about the batches of its own pods", () => {
       const prometheusRule = { enabled: true, without: ["SluiceBatchWebhookFails"], labels: { team: "llm" } };
       const rule = one(rendered("gateway", { ...GATEWAY, prometheusRule }), "PrometheusRule");
-      expect(rule.metadata.labels).toMatchObject({ team: "llm" });
+      expect(rule.metadata).toMatchObject({ labels: { team: "llm" } });
       const { rules } = rule["spec"].groups[0];
       expect(rules.map(({ alert }: { alert: string }) => alert)).toEqual(["SluiceBatchWebhookGivenUp"]);
       expect(rules[0].expr).toContain(`namespace="inference",pod=~"llm-gateway-[a-z0-9]+-[a-z0-9]+"`);

@@ -4,14 +4,15 @@ import { delay } from "../../base/clock/clock.ts";
 
 const WORKERS = 32;
 
-/** A backlog for a dispatcher whose broker takes 10 ms to answer a claim. */
-async function withSlowClaims(latency: number, messages: number) {
+/** A backlog for a dispatcher whose broker takes some milliseconds to answer a claim. */
+async function withSlowClaims(latency: number, messages: number, claim = 10) {
   const harness = new Harness({ workers: WORKERS });
-  const claim = harness.broker.claim.bind(harness.broker);
-  const seen = { claimed: 0 };
+  const claims = harness.broker.claim.bind(harness.broker);
+  const seen = { claimed: 0, claims: 0 };
   harness.broker.claim = async (queue, wanted) => {
-    await delay(harness.clock, 10);
-    const result = await claim(queue, wanted);
+    seen.claims++;
+    await delay(harness.clock, claim);
+    const result = await claims(queue, wanted);
     seen.claimed = Math.max(seen.claimed, harness.store.leases.size);
     return result;
   };
@@ -37,6 +38,16 @@ describe("WorkerPool", () => {
     await harness.run(1500);
     expect(seen.claimed).toBeGreaterThan(WORKERS);
     expect(seen.claimed).toBeLessThanOrEqual(WORKERS * 1.25);
+  });
+
+  it("claims many at a time, though workers end one by one", async () => {
+    const { harness, gateway, seen } = await withSlowClaims(0, 4000, 1);
+    let sent = 0;
+    // Answers come at times of their own.
+    Object.defineProperty(gateway, "latency", { get: () => 30 + (sent++ % 16) });
+    await harness.run(6000);
+    expect(gateway.requests).toHaveLength(4000);
+    expect(4000 / seen.claims).toBeGreaterThan(3);
   });
 
   it("claims nothing ahead where answers take long: other dispatchers may have it", async () => {

@@ -178,16 +178,23 @@ export class WorkerPool {
     // Begins at a random queue, so that no queue is always the first to be asked.
     const first = order.length > 1 ? random.below(order.length) : 0;
     const queues = first === 0 ? order : [...order.slice(first), ...order.slice(0, first)];
-    const view = { queues, policy, batchCap, freeWorkers: this.#free(), writerFull: writer.full };
+    // What is ahead is claimed many at a time: half of it lasts longer than a claim takes.
+    const ahead = this.#ahead;
+    const freeWorkers = policy.size > 0 && 2 * policy.size >= ahead ? 0 : this.#free(ahead);
+    const view = { queues, policy, batchCap, freeWorkers, writerFull: writer.full };
     for (const action of planClaims<QueueConsumer>(view)) void action.queue.act(action)?.then(() => this.turn());
   }
 
+  /** The most messages that are claimed for workers that are about to end their message. */
+  get #ahead(): number {
+    return Math.floor(Math.min(this.settings.workers * AHEAD_SHARE, this.#pace.rate * AHEAD_MS));
+  }
+
   /** Workers that no message is on its way to, including those that are about to end their message. */
-  #free(): number {
+  #free(ahead: number): number {
     let coming = 0;
     for (const consumer of this.#order) coming += consumer.expected;
     const { workers } = this.settings;
-    const ahead = Math.floor(Math.min(workers * AHEAD_SHARE, this.#pace.rate * AHEAD_MS));
     return Math.max(0, workers + ahead - this.#running - coming);
   }
 

@@ -1,5 +1,3 @@
-import type { TextCache } from "./text-cache.ts";
-
 /** The largest whole number that a message carries: above it doubles have gaps. */
 const MOST = Number.MAX_SAFE_INTEGER;
 /** Bytes of a varint of 53 bits. */
@@ -162,15 +160,6 @@ export class ByteReader {
     const from = this.#at;
     this.#at += length;
     return this.#bytes.toString("utf8", from, this.#at);
-  }
-
-  /** The same for a text that comes again and again. */
-  textOf(texts: TextCache, most: number): string {
-    const length = this.varint(most);
-    if (!this.#has(length)) return "";
-    const from = this.#at;
-    this.#at += length;
-    return texts.read(this.#bytes, from, this.#at);
   }
 
   /** Whether the next bytes are these; reads as many. */

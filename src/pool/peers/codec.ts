@@ -20,10 +20,6 @@ import {
   PROTOCOL_VERSION,
   type Sender,
 } from "./message.ts";
-import { TextCache } from "./text-cache.ts";
-
-/** Replicas name the same addresses in all their messages. */
-const KEYS = new TextCache();
 
 /** Every message begins with this byte, and with the version. */
 const MAGIC = 0xd1;
@@ -261,7 +257,7 @@ function countOf(reader: ByteReader, most: number, bytes: number): number {
 }
 
 function keyOf(reader: ByteReader): string {
-  const key = reader.textOf(KEYS, MAX_KEY_BYTES);
+  const key = reader.text(MAX_KEY_BYTES);
   if (key === "") reader.failed = true;
   return key;
 }

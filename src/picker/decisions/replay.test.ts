@@ -214,8 +214,10 @@ describe("replay", () => {
         scheduler.schedule(randomRequest(), randomPool(clock.now()), draw.below(2), { full: true });
         const record = apart(scheduler.records.newest!);
         const outcome = replay(record, plan);
-        expect(outcome, JSON.stringify(record)).toMatchObject({ differences: [], missing: [] });
-        expect(outcome?.record.filters).toEqual(
+        // The text of a record takes longer than its replay, so only a failure makes it.
+        if (outcome?.differences.length !== 0 || outcome.missing.length !== 0)
+          expect.fail(`${JSON.stringify(outcome)} of ${JSON.stringify(record)}`);
+        expect(outcome.record.filters).toEqual(
           record.filters.filter(({ name }) => !choice.screeners?.some((screener) => screener.name === name)),
         );
         replayed++;

@@ -162,12 +162,25 @@ export function scoresOf(
 
 /** Runs a picker over totals; returns the order and how many share the first place. */
 export function pickFrom(picker: Picker, totals: readonly number[], random: Random): { order: number[]; tied: number } {
+  return picksFrom(picker, totals, random)();
+}
+
+/** As `pickFrom`, for many picks: each call is one, from the same candidates with the same totals. */
+export function picksFrom(
+  picker: Picker,
+  totals: readonly number[],
+  random: Random,
+): () => { order: number[]; tied: number } {
   const candidates = columnsOf(totals.map((_, slot) => endpointOf(slot)));
-  const order = Uint32Array.from({ length: candidates.room }, (_, i) => i);
+  const order = new Uint32Array(candidates.room);
   const sums = new Float64Array(candidates.room);
-  sums.set(totals);
-  const tied = picker.pick({ ...decisionContextOf(candidates, requestOf("")), totals: sums, random, order });
-  return { order: [...order.slice(0, totals.length)], tied };
+  const context = { ...decisionContextOf(candidates, requestOf("")), totals: sums, random, order };
+  return () => {
+    for (let i = 0; i < order.length; i++) order[i] = i;
+    sums.set(totals);
+    const tied = picker.pick(context);
+    return { order: [...order.subarray(0, totals.length)], tied };
+  };
 }
 
 /** Places of the candidates that a filter keeps. */

@@ -106,7 +106,7 @@ describe("sluice gateway --config", () => {
     file.write(good);
     const gateway = await start(file);
     file.write(`${good}retris: { max: 3 }\nlog: { level: loud }\n`);
-    await gateway.process.until("the error", () => gateway.process.stderr.includes("is refused"));
+    await gateway.process.until("the error", () => gateway.process.stderr.includes("refuses the changed gateway file"));
     expect(gateway.process.stderr).toContain(
       `${file.path}:6:1: retris: unknown key \`retris\`; did you mean \`retries\`?`,
     );

@@ -102,7 +102,7 @@ describe("the page of the other processes, in Chromium", () => {
     await page.getByRole("link", { name: "Overview" }).click();
     const events = page.getByRole("list", { name: "Events, the newest first" });
     await events
-      .getByText(/^replica \w+ is there$/)
+      .getByText(/^replica \w+ joined$/)
       .first()
       .waitFor();
     await events

@@ -217,7 +217,7 @@ describe("metric gates on a real Prometheus", () => {
     await reading(bench, { budget: 1 - 0.8 });
     expect(await apply(bench)).toBe("refuse");
     eppB.text = saturation(Number.NaN);
-    await reading(bench, { readable: false, problem: "a sample is NaN" });
+    await reading(bench, { readable: false, problem: "a sample has the value NaN" });
   });
 
   it("a sample that Prometheus still shows but nobody renews is not believed (G-15)", async () => {

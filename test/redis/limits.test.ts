@@ -83,7 +83,7 @@ class Gateway {
 
   /** The lines about the sharing. */
   get told(): string[] {
-    return this.#kept.lines.map(({ message }) => message).filter((message) => message.startsWith("limits are"));
+    return this.#kept.lines.map(({ message }) => message).filter((message) => message.includes("share limits"));
   }
 
   /** Waits until this gateway knows as many gateways. */

@@ -192,7 +192,7 @@ describe("mistakes", () => {
       [
         ["enqueue", "--queue", "qq", "{}"],
         2,
-        /there is no queue "qq" in .*dispatch\.yaml; it has q, fixed; did you mean/,
+        /there is no queue "qq" in .*dispatch\.yaml; the queues are q, fixed; did you mean/,
       ],
       [["enqueue", "{}"], 2, /name the queue with --queue: .* has q, fixed/],
       [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json does not exist; give a file/],

@@ -25,7 +25,7 @@ describe("the page of a process with batches or controls", () => {
     const main = page.locator(".main");
     expect(await main.textContent()).toContain("This replica knows what the others know.");
     // The own messages that the store hands back are no problem.
-    expect(await main.textContent()).toMatch(/do not count0$/);
+    expect(await main.textContent()).toMatch(/ignored0$/);
     await page.getByRole("link", { name: "Queues" }).click();
     const batches = page.getByRole("group", { name: "Batches" }).locator("tbody tr");
     await batches.nth(1).waitFor();

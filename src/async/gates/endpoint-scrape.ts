@@ -28,7 +28,7 @@ export const endpointScrapeGate = defineGate({
         "How several samples become one load: `highest` = the highest sample; `sum` = the sum of all samples, for example with one queue for each tenant.",
       ),
       max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
-        "The load at which one model server is full; 0 = the metric is a saturation from 0 to 1.",
+        "The load at which one model server is full. Set 0 if the metric is a saturation from 0 to 1.",
       ),
       baseline: baselineParameter(0),
       fallback: fallbackParameter,

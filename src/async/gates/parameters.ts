@@ -228,7 +228,7 @@ export function durationParameter(options: ParameterOptions<string> & Bounds = {
 
 /** Names and texts: an object, or one as JSON text. Absent = none. */
 export function textMapParameter(): Schema<Readonly<Record<string, string>>> {
-  const name = "an object of names and strings";
+  const name = "an object that maps names to strings";
   return parameter<Readonly<Record<string, string>>>(
     {
       name,

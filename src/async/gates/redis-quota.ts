@@ -146,7 +146,10 @@ export class QuotaGate implements DispatchGate {
     );
     const failed = rounds.filter((round) => round.status === "rejected");
     if (failed.length > 0)
-      this.#log.warn({ error: messageOf(failed[0]!.reason), quotas: failed.length }, "Quota places not renewed");
+      this.#log.warn(
+        { error: messageOf(failed[0]!.reason), quotas: failed.length },
+        "Leases of quota places not renewed; Sluice tries again",
+      );
   }
 
   /** Places that are still held free themselves when their lease ends. */

@@ -360,7 +360,7 @@ flowControl:
       "types of releases before v1.0",
       `${HEAD}plugins:\n- type: low-queue-filter\n- type: slo-scorer\n`,
       `invalid EndpointPickerConfig, 2 problems:
-  c.yaml:4:3: plugins[0].type: plugin type low-queue-filter is not supported any more: it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, which is the whole tree
+  c.yaml:4:3: plugins[0].type: plugin type low-queue-filter is not supported any more: it was a step of the decision tree of v0.5; use decision-tree-filter: without parameters, it is the whole tree
   c.yaml:5:3: plugins[1].type: plugin type slo-scorer is not supported yet: its successors predicted-latency-producer and latency-scorer need the latency predictor, which Sluice does not have yet; until then, use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer`,
     ],
     [

@@ -180,7 +180,7 @@ export function checkNeededProfile(
   // Wrong parameters are already reported.
   const needed = parameters === undefined ? undefined : NEEDED.get(definition.type)?.(parameters as StageNames);
   if (needed === undefined || profiles.includes(needed)) return;
-  const problem = `plugin ${name} uses the profile ${needed} for every request, but this profile does not exist; add it to schedulingProfiles, or name another profile in the parameters of the plugin: ${profiles.join(", ")}`;
+  const problem = `plugin ${name} uses the profile ${needed} for every request, but this profile does not exist; add it to schedulingProfiles, or name one of these in its parameters: ${profiles.join(", ")}`;
   into.push({ path: table.get(name)?.path ?? [], problem });
 }
 

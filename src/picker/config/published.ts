@@ -57,7 +57,7 @@ export function whyNoEffect(type: string): string | undefined {
 }
 
 const TREE =
-  "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, which is the whole tree";
+  "it was a step of the decision tree of v0.5; use decision-tree-filter: without parameters, it is the whole tree";
 
 /** Plugin types that no release has had since v1.0, each with its replacement. */
 const NO_MORE: ReadonlyMap<string, string> = new Map([

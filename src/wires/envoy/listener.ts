@@ -218,7 +218,7 @@ function constantHint(plan: BootstrapPlan): Tree {
 
 function headerHint({ subsetHeader, subset }: BootstrapPlan): Tree {
   const instead = subset.length > 0 ? " It replaces the constant hint." : "";
-  const why = `The same from a request header, a comma-separated list.${instead} A client that sends the header chooses among the endpoints: strip it from clients without that right.`;
+  const why = `A request header lists the endpoints that the picker may choose from.${instead} A client that sends the header chooses among these: strip it from clients without that right.`;
   const script = [
     "function envoy_on_request(handle)",
     `  local given = handle:headers():get("${subsetHeader}")`,

@@ -410,13 +410,13 @@ describe("mistakes are told with their place (A-40)", () => {
       "results in a queue",
       "redis-sortedset",
       queue("result_queue_name: q"),
-      't.yaml:5:1: result_queue_name: "q" is also the name of a queue or of the retries',
+      't.yaml:5:1: result_queue_name: "q" is also a queue_name or the retry_queue_name',
     ],
     [
       "a queue's results among retries",
       "redis-sortedset",
       queue("  result_queue_name: retry-sortedset"),
-      't.yaml:5:3: queues[0].result_queue_name: "retry-sortedset" is also the name of a queue or of the retries',
+      't.yaml:5:3: queues[0].result_queue_name: "retry-sortedset" is also a queue_name or the retry_queue_name',
     ],
     [
       "results that come back as requests",

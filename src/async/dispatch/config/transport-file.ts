@@ -176,12 +176,12 @@ class TransportReader {
     if (names.has(retries)) this.#refuse(["retry_queue_name"], `${JSON.stringify(retries)} is also a queue_name`);
     const taken = new Set([...names, retries]);
     if (taken.has(results))
-      this.#refuse(["result_queue_name"], `${JSON.stringify(results)} is also the name of a queue or of the retries`);
+      this.#refuse(["result_queue_name"], `${JSON.stringify(results)} is also a queue_name or the retry_queue_name`);
     queues.forEach(({ resultQueueName }, at) => {
       if (resultQueueName !== undefined && taken.has(resultQueueName))
         this.#refuse(
           ["queues", at, "result_queue_name"],
-          `${JSON.stringify(resultQueueName)} is also the name of a queue or of the retries`,
+          `${JSON.stringify(resultQueueName)} is also a queue_name or the retry_queue_name`,
         );
     });
   }

@@ -7,6 +7,7 @@ import {
   PREFIX_CACHED_BLOCKS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  PREFIX_UNCONFIRMED_BLOCKS,
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
 } from "../../src/base/plugin/keys.ts";
@@ -62,7 +63,10 @@ class Picker {
   }
 
   matched(ids: readonly number[], model = MODEL, cacheSalt = ""): number[] {
-    const keys = [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS, PREFIX_CACHED_BLOCKS];
+    const keys = [
+      ...[PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+      ...[PREFIX_CACHED_BLOCKS, PREFIX_UNCONFIRMED_BLOCKS],
+    ];
     const given = [...keys.map((key) => [key, []] as const), [TOKENIZED_PROMPT, tokenized(ids)] as const];
     const candidates = columnsOf(this.pool, given);
     this.plugin.produce(produceContextOf(candidates, requestOf("x", { targetModel: model, cacheSalt })));

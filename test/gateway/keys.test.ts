@@ -347,8 +347,8 @@ describe("sluice gateway with keys", () => {
       requests: readFileSync(join(folder, "requests.log"), "utf8"),
     };
     expect(all.requests).toContain("leak-1");
+    // A part of the secret at the end of the key: it can have hyphens, as the rest of the key has.
     for (const [where, text] of Object.entries(all))
-      // A part of the secret at the end of the key: it can have hyphens, as the rest of the key has.
       for (const secret of [key, key.slice(-32, -16), ann, ann.split(".")[2]!])
         expect([where, text.includes(secret)]).toEqual([where, false]);
   });

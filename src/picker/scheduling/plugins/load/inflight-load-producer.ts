@@ -64,7 +64,7 @@ export const inflightLoadProducer = defineProducer({
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;
-      const holder = matched === undefined ? NONE : onlyBest(matched, count);
+      let holder: number | undefined;
       for (let i = 0; i < count; i++) {
         if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
         else {
@@ -80,7 +80,9 @@ export const inflightLoadProducer = defineProducer({
           tokens[i]! += unseen.tokens;
           const { lean } = peers;
           // Where a prompt belongs, replicas do not share it out.
-          if (lean.tokens === 0 || i === holder) continue;
+          if (lean.tokens === 0) continue;
+          holder ??= matched === undefined ? NONE : onlyBest(matched, count);
+          if (i === holder) continue;
           requests[i]! += lean.requests;
           // The request may have to wait for one that a peer has just sent, and that one for it.
           tokens[i]! += lean.tokens + Math.min(MOST_LEAN, uncached[i]!);

@@ -1,6 +1,6 @@
-/** The part of the means that each moment has. */
+/** The weight of each new moment in the means. */
 const NEW_PART = 1 / 32;
-/** As if there had been one more moment, of one request without any of a peer: so the first moments say less. */
+/** Counts as one more moment, with one own request and none of a peer, so that the first moments weigh less. */
 const PRIOR = NEW_PART;
 
 /**

@@ -7,22 +7,22 @@ import { planUnseen } from "./unseen-plan.ts";
 const USUAL_LAG = 2 * LEAST_INTERVAL;
 /** The longest way of a message that counts, in milliseconds: a store that is slower is of no use for what happens now. */
 const LONGEST_WAY = 1000;
-/** The part of the mean that each measured way has. */
+/** The weight of each new measurement in the mean of the ways. */
 const NEW_WAY = 1 / 8;
 /**
- * Requests of this process in a lag with which they say half of where its peers send theirs: a few requests are chance, and many a
- * burst.
+ * With so many own requests in a lag, the trust that peers have sent theirs to the same endpoints is one half: a few requests are
+ * chance, and many are a burst.
  */
 const DOUBT = 8;
-/** A larger trust leaves nothing to guess: plans cost time. */
+/** Above this trust there is no plan: nothing is left to guess, and a plan costs time. */
 const SURE = 0.9;
-/** The part of the means that each request has. */
+/** The weight of each new request in the means. */
 const NEW_PART = 1 / 256;
 /** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
 const MOST_LEAN = 16_384;
 /** Before the first prompt: just enough to decide between equals. */
 const LEAST_LEAN = 1;
-/** As probable as not. */
+/** The probability from which a request counts as sent together with those of peers. */
 const HALF = 0.5;
 
 /** An address of the pool, with what peers have probably just sent there. */

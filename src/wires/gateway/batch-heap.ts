@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 
 /**
- * Percent of the live data by which the heaps grow while lines come, and milliseconds after the last line until they grow as ever. A
- * line leaves garbage in the old parts of two heaps: that of the gateway, and that of the thread of the batches.
+ * Percent of the live data by which the heaps grow while lines come, and milliseconds after the last line until they grow as usual. Each
+ * line leaves old garbage in two heaps: that of the gateway, and that of the thread of the batches.
  */
 const GROWTH = 50;
 const AFTER = 10_000;

@@ -32,7 +32,7 @@ export async function readWebhookSecrets(source: WebhookSecretSource): Promise<r
   if (text === undefined)
     throw new SluiceError(
       "FLAG_MISSING",
-      `a webhook needs a secret that signs its events: give ${flag} FILE, or set set SLUICE_BATCH_WEBHOOK_SECRET; ${RECIPE}`,
+      `a webhook needs a secret that signs its events: give ${flag} FILE, or set SLUICE_BATCH_WEBHOOK_SECRET; ${RECIPE}`,
     );
   const where = path === undefined ? "the environment variable SLUICE_BATCH_WEBHOOK_SECRET" : `${flag}: ${path}`;
   const words = text.split(/\s+/).filter((word) => word !== "");

@@ -7,11 +7,16 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import OpenAI, { toFile } from "openai";
 import { expect } from "vitest";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { connectRedis } from "../../src/base/redis/connection.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { startSharedServer, type TestBatchServer } from "../support/batch-server.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { type S3Server, startS3 } from "../support/s3/s3-server.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { BatchCalls, chatLines } from "./calls.ts";
 
 const WORKERS = 8;
@@ -66,17 +71,38 @@ export class SharedRig {
     this.servers[this.servers.indexOf(server)] = await this.server();
   }
 
-  /** The server whose requests are at the gateway, and the other one. */
+  /** The server whose requests are at the gateway, and the other one. A former owner may have requests there, too. */
   async owner(): Promise<[TestBatchServer, TestBatchServer]> {
     const at = await poll("the owner of the batch", async () => {
       for (const [index, { adminUrl }] of this.servers.entries()) {
-        const page = await fetch(`${adminUrl}/debug/batches`).catch(() => undefined);
-        const shown = (await page?.json()) as { gate?: { running: number } } | undefined;
-        if (shown?.gate?.running === WORKERS) return [index];
+        const page = async (path: string): Promise<string> => {
+          const response = await fetch(`${adminUrl}${path}`, { signal: AbortSignal.timeout(fixedLimit(2000)) });
+          return response.text();
+        };
+        const [shown, metrics] = await Promise.all([page("/debug/batches"), page("/metrics")]).catch(() => ["{}", ""]);
+        const { gate } = JSON.parse(shown!) as { gate?: { running: number } };
+        if (gate?.running === WORKERS && metrics!.includes("\nsluice_batch_held 1\n")) return [index];
       }
       return undefined;
     });
     return [this.servers[at[0]!]!, this.servers[1 - at[0]!]!];
+  }
+
+  /**
+   * How often a batch got another owner. A server that gets no CPU for 5 s loses its batches: on a busy machine, that may be more often
+   * than a test plans.
+   */
+  async takeovers(id: string): Promise<number> {
+    const redis = connectRedis(
+      { url: this.redis.url, tls: {}, enableTracing: false },
+      { clock: realClock, random: new SeededRandom(7), log: silentLogger },
+    );
+    try {
+      await redis.whenReady(fixedLimit(10_000));
+      return Number(await redis.send(["HGET", `sluice:batches:{default}:batch:${id}`, "epoch"])) - 1;
+    } finally {
+      redis.close();
+    }
   }
 
   async stop(): Promise<void> {
@@ -139,8 +165,10 @@ export async function survivesKill(rig: SharedRig, lines: number): Promise<void>
   await expectAll(rig, id, lines);
   const sent = [...(await gateway.sent()).values()];
   expect(sent.length).toBe(lines);
-  expect(sent.filter((times) => times > 1).length).toBeLessThanOrEqual(WORKERS);
-  expect(Math.max(...sent)).toBe(2);
+  const takeovers = await rig.takeovers(id);
+  expect(takeovers).toBeGreaterThanOrEqual(1);
+  expect(Math.max(...sent)).toBeLessThanOrEqual(1 + takeovers);
+  if (takeovers === 1) expect(sent.filter((times) => times > 1).length).toBeLessThanOrEqual(WORKERS);
 }
 
 /** Ends the server that works on a batch in order. Expects that the other one goes on at once, and that each line goes out once. */
@@ -162,7 +190,38 @@ export async function isHandedOver(rig: SharedRig, lines: number): Promise<void>
   expect(owner.process.exit).toEqual({ code: 0, signal: null });
   await rig.replace(owner);
   await expectAll(rig, id, lines);
-  expect([...(await gateway.sent()).values()]).toEqual(Array.from({ length: lines }, () => 1));
+  const sent = [...(await gateway.sent()).values()];
+  const takeovers = await rig.takeovers(id);
+  expect(sent.length).toBe(lines);
+  expect(takeovers).toBeGreaterThanOrEqual(1);
+  // The planned one sends no line twice.
+  expect(Math.max(...sent)).toBeLessThanOrEqual(takeovers);
+}
+
+/**
+ * Halts the server that works on a batch until the other one has ended the batch. Expects that the first one sends no line once it
+ * goes on, although its lines have just got their answers.
+ */
+export async function outlivesHalt(rig: SharedRig, lines: number): Promise<void> {
+  const { gateway } = rig;
+  await gateway.reset();
+  await gateway.answers(0);
+  const id = await submit([rig.servers[0]!.url, rig.servers[0]!.url], lines);
+  const [owner, other] = await rig.owner();
+  const before = await rig.takeovers(id);
+  owner.process.child.kill("SIGSTOP");
+  try {
+    await poll("the takeover", async () => (await rig.takeovers(id)) > before);
+    await gateway.answers();
+    const { status, request_counts } = await new BatchCalls(other.url).ended(id);
+    expect([status, request_counts]).toEqual(["completed", { total: lines, completed: lines, failed: 0 }]);
+    await gateway.reset();
+  } finally {
+    owner.process.child.kill("SIGCONT");
+  }
+  await poll("the end of the work", () => owner.process.stderr.includes(`"batch":"${id}"`));
+  await expectAll(rig, id, lines);
+  expect([...(await gateway.sent())]).toEqual([]);
 }
 
 /** Cancels a batch at the server that does not work on it. */
@@ -173,17 +232,18 @@ export async function isCancelledAnywhere(rig: SharedRig, lines: number): Promis
   const id = await submit([rig.servers[1]!.url, rig.servers[0]!.url], lines);
   const [owner, other] = await rig.owner();
   await new BatchCalls(other.url).call("POST", `/batches/${id}/cancel`);
+  const calls = new BatchCalls(other.url);
   await poll("withdrawn lines", async () => {
     const { under_way } = await new BatchCalls(owner.url).call<{ under_way: number }>("GET", `/batches/${id}/progress`);
-    return under_way === WORKERS;
+    return under_way === WORKERS || (await calls.get(id)).status === "cancelled";
   });
   await gateway.answers();
-  const calls = new BatchCalls(other.url);
   const { status, request_counts } = await calls.ended(id);
-  expect([status, request_counts]).toEqual([
-    "cancelled",
-    { total: lines, completed: WORKERS, failed: lines - WORKERS },
-  ]);
+  const { completed } = request_counts;
+  expect([status, request_counts]).toEqual(["cancelled", { total: lines, completed, failed: lines - completed }]);
+  // Whoever takes a cancelled batch over sends no line of it, so the lines under way get no answer.
+  if ((await rig.takeovers(id)) === 0) expect(completed).toBe(WORKERS);
+  else expect(completed).toBeLessThanOrEqual(WORKERS);
   const { all, codes } = await calls.answers(id);
   expect([all.length, new Set(all).size, [...codes]]).toEqual([lines, lines, ["batch_cancelled"]]);
   await poll("the event", () => rig.events.includes(`batch.cancelled ${id}`));

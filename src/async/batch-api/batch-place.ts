@@ -62,7 +62,7 @@ export async function openWorkPlace(place: BatchPlace, notifies: boolean, deps: 
   const objects = place.files && new S3Objects(await loadS3(), place.files);
   let mover: S3Mover | undefined;
   const contents = objects && new S3Contents(folder, objects, (id) => mover?.free(id));
-  const store = new BatchStore(folder, { notifies, contents });
+  const store = new BatchStore(folder, { notifies, contents, log: deps.log });
   if (objects !== undefined) {
     const isInput = (id: string): boolean => store.files.isInput(id);
     mover = new S3Mover({ ...deps, folder, files: store.bucketFiles(), objects, isInput });

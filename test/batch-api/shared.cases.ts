@@ -74,6 +74,8 @@ export class SharedRig {
   /** The server whose requests are at the gateway, and the other one. A former owner may have requests there, too. */
   async owner(): Promise<[TestBatchServer, TestBatchServer]> {
     const at = await poll("the owner of the batch", async () => {
+      // The page may be a second old, and show the lines of the batch before.
+      if ((await this.gateway.sent()).size < WORKERS) return undefined;
       for (const [index, { adminUrl }] of this.servers.entries()) {
         const page = async (path: string): Promise<string> => {
           const response = await fetch(`${adminUrl}${path}`, { signal: AbortSignal.timeout(fixedLimit(2000)) });

@@ -20,6 +20,8 @@ import { fixedLimit } from "../support/slowness.ts";
 import { BatchCalls, chatLines } from "./calls.ts";
 
 const WORKERS = 8;
+/** Lines that a dispatcher has at most: those of its workers, and a quarter more that it has claimed ahead where answers came fast. */
+const CLAIMED = WORKERS + WORKERS / 4;
 
 /** Two batch servers that share a Redis and a bucket, and a gateway that answers as many requests as a test says. */
 export class SharedRig {
@@ -241,15 +243,15 @@ export async function isCancelledAnywhere(rig: SharedRig, lines: number): Promis
   const calls = new BatchCalls(other.url);
   await poll("withdrawn lines", async () => {
     const { under_way } = await new BatchCalls(owner.url).call<{ under_way: number }>("GET", `/batches/${id}/progress`);
-    return under_way === WORKERS || (await calls.get(id)).status === "cancelled";
+    return (under_way >= WORKERS && under_way <= CLAIMED) || (await calls.get(id)).status === "cancelled";
   });
   await gateway.answers();
   const { status, request_counts } = await calls.ended(id);
   const { completed } = request_counts;
   expect([status, request_counts]).toEqual(["cancelled", { total: lines, completed, failed: lines - completed }]);
   // Whoever takes a cancelled batch over sends no line of it, so the lines under way get no answer.
-  if ((await rig.takeovers(id)) === 0) expect(completed).toBe(WORKERS);
-  else expect(completed).toBeLessThanOrEqual(WORKERS);
+  if ((await rig.takeovers(id)) === 0) expect(completed).toBeGreaterThanOrEqual(WORKERS);
+  expect(completed).toBeLessThanOrEqual(CLAIMED);
   const { all, codes } = await calls.answers(id);
   expect([all.length, new Set(all).size, [...codes]]).toEqual([lines, lines, ["batch_cancelled"]]);
   await poll("the event", () => rig.events.includes(`batch.cancelled ${id}`));

@@ -12,11 +12,13 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { connectRedis } from "../../src/base/redis/connection.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { startSharedServer, type TestBatchServer } from "../support/batch-server.ts";
+import { startGateway } from "../support/gateway.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { type S3Server, startS3 } from "../support/s3/s3-server.ts";
 import { fixedLimit } from "../support/slowness.ts";
+import { endpointsFile, startSims } from "../support/stack.ts";
 import { BatchCalls, chatLines } from "./calls.ts";
 
 const WORKERS = 8;
@@ -31,11 +33,11 @@ export class SharedRig {
   /** The ids of the events of the webhook, by their types and batches. */
   readonly events = new Map<string, Set<unknown>>();
   readonly #hook: Server;
-  readonly #folder: string;
+  readonly folder: string;
   readonly servers: TestBatchServer[] = [];
 
   private constructor(folder: string, gateway: GatewayProcess, redis: RunningRedis, s3: S3Server) {
-    this.#folder = folder;
+    this.folder = folder;
     this.gateway = gateway;
     this.redis = redis;
     this.s3 = s3;
@@ -63,7 +65,7 @@ export class SharedRig {
   /** One more server. All of them have the same spool. */
   server(): Promise<TestBatchServer> {
     const { port } = this.#hook.address() as AddressInfo;
-    return startSharedServer(this.redis.url, join(this.#folder, "spool"), this.gateway.url, [
+    return startSharedServer(this.redis.url, join(this.folder, "spool"), this.gateway.url, [
       ...["--batch-files", "s3://files/shared", "--batch-s3-endpoint", this.s3.url],
       ...["--batch-workers", String(WORKERS), "--batch-webhook", `http://127.0.0.1:${port}/hook`],
     ]);
@@ -115,7 +117,7 @@ export class SharedRig {
     this.#hook.close();
     this.#hook.closeAllConnections();
     await Promise.all([this.gateway.stop(), this.redis.stop(), this.s3.process.stop()]);
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 
@@ -256,6 +258,25 @@ export async function isCancelledAnywhere(rig: SharedRig, lines: number): Promis
   const { all, codes } = await calls.answers(id);
   expect([all.length, new Set(all).size, [...codes]]).toEqual([lines, lines, ["batch_cancelled"]]);
   await poll("the event", () => rig.events.has(`batch.cancelled ${id}`));
+}
+
+/** Sends a batch to a gateway with a store and a bucket. */
+export async function runsInGateway(rig: SharedRig, lines: number): Promise<void> {
+  const [sim] = await startSims(1);
+  const gateway = await startGateway(endpointsFile([sim!.port]), [
+    ...["--batch", rig.redis.url, "--batch-name", "gateway", "--batch-spool", join(rig.folder, "gateway")],
+    ...["--batch-files", "s3://files/gateway", "--batch-s3-endpoint", rig.s3.url],
+  ]);
+  try {
+    const calls = new BatchCalls(`${gateway.url}/v1`);
+    const id = await calls.submit(chatLines("l", lines));
+    const { status, request_counts } = await calls.ended(id);
+    expect([status, request_counts]).toEqual(["completed", { total: lines, completed: lines, failed: 0 }]);
+    expect((await rig.s3.keys()).filter((key) => key.startsWith("gateway/file-"))).toHaveLength(2);
+  } finally {
+    await gateway.process.stop("SIGKILL");
+    await sim!.process.stop("SIGKILL");
+  }
 }
 
 /** Expects one event of each end. The same event may come again after a halt or a kill, with the same id. */

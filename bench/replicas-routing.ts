@@ -1,6 +1,8 @@
 /**
  * Several pickers that share what they know against a single one, in the simulation: what must hold of TTFT p90 and p99 and of the
- * evenness of the load, with the messages of peers 20 ms late, and with 5 % of them lost. Also printed: what it costs to share nothing.
+ * evenness of the load, with the messages of peers 20 ms late, and with 5 % of them lost. Also printed: what it costs to share nothing;
+ * and what the delay costs by itself: pickers that know all that the others did 20 ms ago, without messages and without rules for what
+ * they do not know, as one picker would that learns of most of its own decisions 20 ms late.
  *
  *   node bench/replicas-routing.ts [--seeds 5] [--pickers 2,4,8] [--only PART-OF-A-NAME] [--trace MOONCAKE-FILE] [--window 10m]
  *                                  [--profile default]
@@ -11,7 +13,7 @@ import { parseArgs } from "node:util";
 import { CATALOGUE } from "../src/lab/study/catalogue.ts";
 import type { RunResult } from "../src/lab/study/result.ts";
 import { type SimulateFlags, simulateSettings } from "../src/lab/study/simulate-settings.ts";
-import { runStudy, type StudyPlan } from "../src/lab/study/study.ts";
+import { type PlannedWorkload, runStudy, type StudyPlan } from "../src/lab/study/study.ts";
 import { traceSettings } from "../src/lab/study/trace/trace-settings.ts";
 
 /** The most that a figure may be of that of one picker; and how much less even the load may be. */
@@ -83,6 +85,7 @@ for (const one of CASES) {
     print(`${count}, ${DELAY}`, shared, single);
     print(`${count}, ${DELAY}, 5 % lost`, lossy, single);
     print(`${count}, share nothing`, apart, single);
+    print(`${count}, all, ${DELAY} late`, await played(one, { pickers: count, peerDelay: DELAY }, true), single);
     judge(`${one.name}, ${count} pickers`, shared, single, LIMITS.shared);
     judge(`${one.name}, ${count} pickers, 5 % lost`, lossy, single, LIMITS.lossy);
   }
@@ -90,8 +93,10 @@ for (const one of CASES) {
 console.log(`\n# Summary\n\n${summary.join("\n")}`);
 if (failed) process.exitCode = 1;
 
-async function played(one: Case, flags: SimulateFlags): Promise<Figures> {
-  const { runs } = await runStudy(await one.plan({ ...flags, policy: [values.profile], seeds: values.seeds }));
+/** @param exact whether the pickers know all of each other, late */
+async function played(one: Case, flags: SimulateFlags, exact = false): Promise<Figures> {
+  const plan = await one.plan({ ...flags, policy: [values.profile], seeds: values.seeds });
+  const { runs } = await runStudy({ ...plan, workloads: plan.workloads.map((workload) => sharedBy(workload, exact)) });
   const mean = (of: (run: RunResult) => number): number => runs.reduce((sum, run) => sum + of(run), 0) / runs.length;
   return {
     p90s: runs.map(({ ttft }) => ttft.p90),
@@ -100,6 +105,13 @@ async function played(one: Case, flags: SimulateFlags): Promise<Figures> {
     evenness: mean(({ maxToMeanLoad }) => maxToMeanLoad),
     hits: mean(({ hitRate }) => hitRate),
   };
+}
+
+function sharedBy(workload: PlannedWorkload, exact: boolean): PlannedWorkload {
+  const { pickers } = workload;
+  return pickers?.sharing === undefined
+    ? workload
+    : { ...workload, pickers: { ...pickers, sharing: { ...pickers.sharing, exact } } };
 }
 
 function print(name: string, { p90s, p90, p99, evenness, hits }: Figures, single: Figures): void {

@@ -53,6 +53,12 @@ export interface InFlightLoad {
 
 export const NO_LOAD: InFlightLoad = { requests: 0, tokens: 0 };
 
+/**
+ * The most tokens that one prompt adds to the load of another replica's endpoint (`PeerLoad.lean`): one point of the default profile,
+ * so that load and prefixes still decide.
+ */
+export const MOST_LEAN = 16_384;
+
 /** What the other replicas of this picker have in flight at an endpoint, as they said last. */
 export interface PeerLoad extends InFlightLoad {
   /** `address:port`, as replicas name the endpoint in their messages. */

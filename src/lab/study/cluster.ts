@@ -22,6 +22,7 @@ import type { PeerTransport } from "../../pool/peers/transport.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
 import type { Sequence, SequenceSpec } from "../simulator/sequence.ts";
 import { ExactKnowledge } from "./exact-knowledge.ts";
+import type { LateTwins, Twin } from "./late-twins.ts";
 import { type SimListener, sequenceListener, tellCache, withWork } from "./sim-listener.ts";
 
 /** Default interval at which the simulated collector scrapes an engine, milliseconds. */
@@ -43,6 +44,8 @@ export interface SimClusterOptions {
   readonly serversAfterMs?: number | undefined;
   /** The way to the other pickers of the same servers; absent = it shares nothing. */
   readonly peers?: PeerTransport | undefined;
+  /** In place of `peers`: the pickers know all of each other, late. */
+  readonly twins?: LateTwins | undefined;
   /** The share of each server that background requests leave free, 0 to below 1; absent = there are none. */
   readonly baseline?: number | undefined;
   readonly clock: Clock;
@@ -73,6 +76,7 @@ export class SimCluster {
   readonly #exact: ExactKnowledge | undefined;
   readonly #bytesPerToken = new BytesPerToken();
   readonly #peers: Peers | undefined;
+  readonly #twin: Twin | undefined;
   /** The priorities that requests have had. */
   readonly #priorities = new Set<number>();
 
@@ -84,7 +88,8 @@ export class SimCluster {
     this.#endpoints = new EndpointRegistry({ clock, random });
     if (serversAfterMs === 0) this.#addServers();
     this.#peers = this.#peersOf(options);
-    const sharedPrefixes = this.#peers?.prefixes;
+    this.#twin = options.twins?.join(this.#endpoints);
+    const sharedPrefixes = (this.#twin ?? this.#peers)?.prefixes;
     this.#instances = instancesOf(config, { clock, random, log: silentLogger, sharedPrefixes });
     try {
       this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
@@ -258,7 +263,8 @@ export class SimCluster {
       return undefined;
     }
     const target = result.endpoints[0]!;
-    const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
+    const own = this.#endpoints.inFlight.open(target, result.uncachedTokens);
+    const ticket = this.#twin?.opened(own, target, result.uncachedTokens) ?? own;
     const sides = (result.sideLoads ?? []).map((side) =>
       this.#endpoints.inFlight.open(side.endpoint, side.uncachedTokens),
     );

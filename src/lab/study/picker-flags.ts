@@ -7,6 +7,8 @@ export interface SimSharing {
   readonly delayMs: number;
   /** Share of the messages that a picker does not get, 0 to 1; those of the log come later. Each picker misses others. */
   readonly loss: number;
+  /** Whether they know all of each other after that time, and plan for nothing, as `LateTwins` says; absent = no. Nothing is lost then. */
+  readonly exact?: boolean;
 }
 
 /** The pickers of a simulation. */

@@ -43,6 +43,14 @@ describe("several pickers in a simulation", () => {
     expect(lost.hitRate).toBeLessThan(run(HOT_PREFIX, 20, undefined).hitRate - 0.03);
   });
 
+  it("that know all of each other at once spread the load as one does, and less evenly when they learn of it late", () => {
+    const unevenness = (delayMs: number): number =>
+      run(HOT_PREFIX, 40, { count: 4, sharing: { delayMs, loss: 0, exact: true } }).maxToMeanLoad;
+    const one = run(HOT_PREFIX, 40, undefined).maxToMeanLoad;
+    expect(Math.abs(unevenness(0) - one)).toBeLessThan(0.1);
+    expect(unevenness(500)).toBeGreaterThan(one + 0.1);
+  });
+
   it("repeat themselves with the same seed, lost messages included, and differ with another one", () => {
     const pickers = { count: 3, sharing: { delayMs: 20, loss: 0.1 } };
     const first = run(BURSTS, 60, pickers).placed;

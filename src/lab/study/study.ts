@@ -17,7 +17,7 @@ import { type Decides, play, Run, type RunOptions } from "./run.ts";
 import { type Speed, speedOf } from "./speed.ts";
 
 /** A workload with its settings for a study. */
-interface PlannedWorkload {
+export interface PlannedWorkload {
   readonly definition: WorkloadDefinition;
   readonly rates: readonly number[];
   readonly durationMs: number;

@@ -1,4 +1,4 @@
-import type { InFlightLoad } from "../../base/inference/endpoint.ts";
+import { type InFlightLoad, MOST_LEAN } from "../../base/inference/endpoint.ts";
 import { Coincidence } from "./coincidence.ts";
 import { LEAST_INTERVAL } from "./message.ts";
 import { planUnseen } from "./unseen-plan.ts";
@@ -18,8 +18,6 @@ const DOUBT = 8;
 const SURE = 0.9;
 /** The weight of each new request in the means. */
 const NEW_PART = 1 / 256;
-/** The most tokens of a lean: one point of the default profile, so that load and prefixes still decide. */
-const MOST_LEAN = 16_384;
 /** Before the first prompt: just enough to decide between equals. */
 const LEAST_LEAN = 1;
 /** The probability from which a request counts as sent together with those of peers. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { MOST_LEAN } from "../../../../base/inference/endpoint.ts";
 import { type InferenceRequest, promptTokens } from "../../../../base/inference/request.ts";
 import { defineProducer } from "../../../../base/plugin/define.ts";
 import {
@@ -96,8 +97,6 @@ export const inflightLoadProducer = defineProducer({
 });
 
 const NONE = -1;
-/** Tokens: one point of the default profile, as for what a request waits for (`PeerLoad.lean`). */
-const MOST_LEAN = 16_384;
 
 /** Returns the candidate that alone has the most blocks of the prompt; `NONE` where several have as many. */
 function onlyBest(matched: Float64Array, count: number): number {

@@ -211,6 +211,16 @@ const LEASE_FIELDS = {
   ),
 };
 
+/** The names that llm-d-async has for two of these fields, after v0.9.0. */
+const LLMD_LEASE_FIELDS = {
+  claim_lease_ttl_seconds: count(undefined, { least: 2, most: 2_147_483 }).describe(
+    "`claim_ttl_ms` in seconds, as llm-d-async has it; absent = `claim_ttl_ms`.",
+  ),
+  claim_reclaim_interval_ms: count(undefined, { least: 100 }).describe(
+    "The name that llm-d-async has for `reclaim_interval_ms`; absent = `reclaim_interval_ms`.",
+  ),
+};
+
 /** Most queues of one process. */
 const MAX_QUEUES = 10_000;
 
@@ -228,6 +238,7 @@ export const TRANSPORT_SCHEMAS = {
       "The most messages of one claim; 0 = as many as free workers and gates allow.",
     ),
     ...LEASE_FIELDS,
+    ...LLMD_LEASE_FIELDS,
     queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES).describe("The queues."),
   }),
   "redis-pubsub": z.object({

@@ -215,6 +215,14 @@ describe("the reference's own files", () => {
     expect((await read("gcp-pubsub", file, { gated: false })).queues[0]?.gate).toBeUndefined();
   });
 
+  it("of a sorted set with leases, after v0.9.0", async () => {
+    const { leases } = await read("redis-sortedset", {
+      ...SORTED,
+      ...{ claim_lease_ttl_seconds: 300, claim_reclaim_interval_ms: 15_000, max_attempts: 2 },
+    });
+    expect(leases).toEqual({ claimTtl: 300_000, reclaimInterval: 15_000, maxAttempts: 2 });
+  });
+
   it("as YAML, with our fields", async () => {
     const file = `
 url: redis://localhost
@@ -320,6 +328,18 @@ describe("mistakes are told with their place (A-40)", () => {
       "redis-sortedset",
       queue("claim_ttl_ms: 500"),
       "t.yaml:5:1: claim_ttl_ms: must be from 2000 to 2147483647, got 500",
+    ],
+    [
+      "both names of a lease",
+      "redis-sortedset",
+      queue("claim_ttl_ms: 5000\nclaim_lease_ttl_seconds: 5"),
+      "t.yaml:6:1: claim_lease_ttl_seconds: is an alias of claim_ttl_ms, and the section has both; keep one",
+    ],
+    [
+      "both names of an interval",
+      "redis-sortedset",
+      queue("reclaim_interval_ms: 500\nclaim_reclaim_interval_ms: 500"),
+      "t.yaml:6:1: claim_reclaim_interval_ms: is an alias of reclaim_interval_ms, and the section has both; keep one",
     ],
     [
       "negative attempts",

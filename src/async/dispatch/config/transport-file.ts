@@ -68,6 +68,12 @@ function warnOfUnknown(name: TransportName, document: ConfigDocument, findings: 
 const NO_GATE = "has no effect: channels have no gate; set this key on the worker pool";
 const UNGATED = { gate_type: NO_GATE, gate_params: NO_GATE };
 
+/** Fields of llm-d-async beside those of Sluice with the same meaning. */
+const LEASE_ALIASES = [
+  ["claim_lease_ttl_seconds", "claim_ttl_ms"],
+  ["claim_reclaim_interval_ms", "reclaim_interval_ms"],
+] as const;
+
 /** Makes settings of sections with the right shape, and checks the rules that a shape cannot express. */
 class TransportReader {
   readonly #document: ConfigDocument;
@@ -92,7 +98,21 @@ class TransportReader {
       queues,
       pollInterval: entry.poll_interval_ms,
       batchCap: entry.batch_size,
-      leases: leasesOf(entry),
+      leases: this.#sortedSetLeases(entry),
+    };
+  }
+
+  #sortedSetLeases(entry: TransportEntry<"redis-sortedset">): LeaseSettings {
+    const own = leasesOf(entry);
+    const given = this.#document.value as Readonly<Record<string, unknown>>;
+    for (const [alias, usual] of LEASE_ALIASES)
+      if (entry[alias] !== undefined && given[usual])
+        this.#refuse([alias], `is an alias of ${usual}, and the section has both; keep one`);
+    const seconds = entry.claim_lease_ttl_seconds;
+    return {
+      ...own,
+      claimTtl: seconds === undefined ? own.claimTtl : seconds * 1000,
+      reclaimInterval: entry.claim_reclaim_interval_ms ?? own.reclaimInterval,
     };
   }
 

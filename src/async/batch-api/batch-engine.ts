@@ -225,7 +225,10 @@ export class BatchEngine {
     try {
       await store.tidy(clock.wall() / 1000, limits.keep);
     } catch (error) {
-      log.error({ error: messageOf(error) }, "old files of batches cannot be removed now");
+      log.error(
+        { error: messageOf(error) },
+        `old files and batches cannot be removed; the next attempt follows in ${TIDY / 1000} s`,
+      );
     }
     if (!this.#stopping.signal.aborted) this.#tidying = clock.after(TIDY, () => void this.#tidy(), true);
   }

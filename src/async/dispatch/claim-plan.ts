@@ -83,7 +83,7 @@ export const STATES = {
     on: { due: "flowing", stop: "stopped" },
   },
   unavailable: {
-    because: "the broker does not answer",
+    because: "the store of the queue does not answer",
     on: { due: "flowing", stop: "stopped" },
   },
   stopped: {

@@ -223,7 +223,7 @@ export class Dispatcher {
     if (this.writer.pending > 0)
       log.error(
         { pending: this.writer.pending },
-        "the broker does not answer: messages without a written outcome return to their queues when their leases expire",
+        "the store of the queues does not answer: messages without a written outcome return to their queues when their leases expire",
       );
     this.#leases.stop();
     this.#summed.flush();

@@ -100,7 +100,7 @@ export const KV_METRICS = {
   zmqErrorsTotal: {
     type: "counter",
     name: "llm_d_epp_kv_cache_events_zmq_errors_total",
-    help: "Faults of publishers of KV-cache events, by operation.",
+    help: "Errors in the stream of KV-cache events of a publisher; `operation` is the kind, such as `connect`, `recv` or `malformed`.",
     labels: ["pod_identifier", "operation"],
   },
 } as const satisfies MetricTable;

@@ -235,7 +235,7 @@ describe("dispatchOptionsOf", () => {
     expect(await level(["--zap-log-level=error"], "debug")).toEqual(["error"]);
     expect(await level([], "loud")).toEqual([
       "info",
-      'environment variable LOG_LEVEL is ignored: "loud" is none of trace, debug, info, warn, warning, error or a number',
+      'environment variable LOG_LEVEL is ignored: "loud" is neither a number nor one of trace, debug, info, warn, warning, error',
     ]);
   });
 });

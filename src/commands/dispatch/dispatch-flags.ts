@@ -224,7 +224,7 @@ export function dispatchLogging(
   return {
     logging,
     warnings: [
-      `environment variable LOG_LEVEL is ignored: ${JSON.stringify(text.slice(0, 100))} is none of ${known} or a number`,
+      `environment variable LOG_LEVEL is ignored: ${JSON.stringify(text.slice(0, 100))} is neither a number nor one of ${known}`,
     ],
   };
 }

@@ -100,6 +100,8 @@ it("has one line for output that cannot be redrawn", () => {
 
 it("says in that line that the broker of a dispatcher is away", () => {
   const queues = { ...dispatchQueuesOf(), brokerProblem: "connect ECONNREFUSED" };
-  expect(summaryOf({ ...lookWith(pool(0)), queues })).toMatch(/, the broker does not answer: connect ECONNREFUSED$/);
+  expect(summaryOf({ ...lookWith(pool(0)), queues })).toMatch(
+    /, the store of the queues does not answer: connect ECONNREFUSED$/,
+  );
   expect(summaryOf({ ...lookWith(pool(0)), queues: dispatchQueuesOf() })).not.toContain("away");
 });

@@ -34,7 +34,7 @@ export function summaryOf({ hello, overview, endpoints, queues }: Look): string 
   const { minute } = overview.windows;
   const now = nowOf(overview);
   if (queues.kind === "dispatch")
-    return `${time(hello.at)} in flight ${now("inFlight")}, backlog ${now("backlog")}, ETA ${seconds(now("eta"))}, attempt p90 ${ms(minute.durationMs.p90)}${queues.brokerProblem === null ? "" : `, the broker does not answer: ${queues.brokerProblem}`}`;
+    return `${time(hello.at)} in flight ${now("inFlight")}, backlog ${now("backlog")}, ETA ${seconds(now("eta"))}, attempt p90 ${ms(minute.durationMs.p90)}${queues.brokerProblem === null ? "" : `, the store of the queues does not answer: ${queues.brokerProblem}`}`;
   const states = endpoints?.states ?? { up: 0, blind: 0, down: 0 };
   return `${time(hello.at)} ${rate(sum(minute.requestsPerSecond))} requests/s, TTFT p50 ${ms(minute.ttftMs.p50)} p90 ${ms(minute.ttftMs.p90)}, in flight ${now("inFlight")}, saturation ${now("saturation")}, endpoints ${states.up} up ${states.blind} blind ${states.down} down`;
 }

@@ -80,18 +80,18 @@ export const BASE_ERRORS = {
   },
   GRPC_FRAME_MALFORMED: {
     exit: 1,
-    cause: "A peer sent bytes that are not gRPC messages.",
-    remedy: "Check that the peer speaks gRPC on this port.",
+    cause: "The other side of a connection sent bytes that are not gRPC messages.",
+    remedy: "Check that both sides speak gRPC on this port.",
   },
   GRPC_MESSAGE_TOO_LARGE: {
     exit: 1,
-    cause: "A peer sent a gRPC message that is larger than the limit.",
-    remedy: "Let the peer send smaller messages, or raise --grpc-max-recv-msg-size.",
+    cause: "The other side of a connection sent a gRPC message that is larger than the limit.",
+    remedy: "Let the other side send smaller messages, or raise --grpc-max-recv-msg-size.",
   },
   PROTOBUF_MALFORMED: {
     exit: 1,
-    cause: "A peer sent bytes that are not the expected protobuf message.",
-    remedy: "Check that the peer uses the same protobuf definitions.",
+    cause: "The other side of a connection sent bytes that are not the expected protobuf message.",
+    remedy: "Check that both sides use the same protobuf definitions.",
   },
   TRACING_ENDPOINT: {
     exit: 1,

@@ -91,7 +91,7 @@ export const PICKER_ERRORS = {
   },
   EXPRESSION_FAILED: {
     exit: 1,
-    cause: "An expression failed for one request, or its result is not a number.",
+    cause: "An expression of a request-attribute-reporter failed for one request, or gave no number.",
     remedy: "Correct the expression so that it gives a number for every request.",
   },
   COLUMN_MISSING: {

@@ -144,7 +144,7 @@ function gathered({ configuration, configHash }: ReplayStudy, decisions: Decisio
   const { records, replayed, repeated, beyond, notReplayable, from, to } = decisions;
   const time = replayed === 0 ? "" : `, made from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}`;
   const lines = [
-    `${grouped(replayed)} of ${counted(records, "recorded decision")}${time}, made again with ${configuration} (${configHash}).`,
+    `${grouped(replayed)} of ${counted(records, "recorded decision")}${time}, replayed with ${configuration} (${configHash}).`,
   ];
   for (const { what, count } of notReplayable) lines.push(`Left out: ${grouped(count)} that ${what}.`);
   if (repeated > 0)

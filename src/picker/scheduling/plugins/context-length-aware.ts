@@ -89,7 +89,7 @@ const contextLengthFilter = defineFilter({
 export const contextLengthAware = defineScorer({
   type: TYPE,
   describe:
-    "Prefers endpoints whose range includes the length of the request, narrow ranges first, then endpoints with a near range. With `enableFiltering`, it is also a filter.",
+    "Prefers endpoints whose range includes the length of the request, most of all those with a narrow range. Among other ranges, it prefers the nearest one. With `enableFiltering`, it is also a filter.",
   parameters,
   optional: [TOKENIZED_PROMPT],
   alsoFilter: ({ enableFiltering }) => (enableFiltering ? contextLengthFilter : undefined),

@@ -42,7 +42,7 @@ describe("the official clients on the Batch API", () => {
     const endpoints = join(folder, "endpoints.yaml");
     writeFileSync(endpoints, `endpoints:\n- { name: sim, address: 127.0.0.1, port: ${sims[0]!.port} }\n`);
     const keysFile = join(folder, "keys.yaml");
-    keys.server = await addKey(keysFile, "batches", "--priority", "-1", "--chooses-flow");
+    keys.server = await addKey(keysFile, "batches", "--background", "--chooses-flow");
     const clients = join(folder, "clients.yaml");
     keys.alice = await addKey(clients, "alice");
     keys.bob = await addKey(clients, "bob", "--models", "other");

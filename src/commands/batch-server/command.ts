@@ -37,10 +37,13 @@ export function batchServerCommand(): Command {
       "the folder, or a Redis or Valkey that several servers share: redis://HOST:6379, or rediss:// with TLS",
     )
     .option("--gateway <url>", "the gateway that gets the requests, such as http://127.0.0.1:8000; required")
-    .option("--gateway-key-file <file>", "file with the key for the gateway; default: the variable SLUICE_GATEWAY_KEY")
+    .option(
+      "--gateway-key-file <file>",
+      "file with the key for the gateway; default: the variable SLUICE_GATEWAY_KEY. With a key for background requests (sluice keys add --background), lines use only the room that live requests leave",
+    )
     .option(
       "--gateway-metrics <url>",
-      "metrics page of the gateway: requests wait while its model servers are busy; absent = no gate. Only sluice gateway --batch knows how many requests its servers have room for; here, give few --batch-workers to protect live requests",
+      "metrics page of the gateway or picker: requests wait while its model servers are busy; absent = no gate. For a gateway or picker without keys for background requests; with it, give few --batch-workers to protect live requests",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
     .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")

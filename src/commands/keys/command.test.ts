@@ -49,14 +49,14 @@ describe("sluice keys", () => {
   });
 
   it("lists keys with their state and never a hash", async () => {
-    await run("add", "--name", "a", "--priority", "-1", "--fairness-id", "f", "--chooses-flow");
+    await run("add", "--name", "a", "--priority", "-1", "--fairness-id", "f", "--chooses-flow", "--background");
     await run("add", "--name", "b", "--objective", "batch", "--expires", "2027-01-31T12:00:00Z");
     await run("revoke", "b");
     expect(err).toMatch(/^sluice: the key b \(id \w{12}\) is revoked in .*\n$/);
     const lines = (await run("list")).split("\n");
     expect(lines[0]).toMatch(/^NAME +ID +STATE +EXPIRES +CREATED +MODELS +FLOW$/);
     expect(lines[1]).toMatch(
-      /^a +\w{12} +active +never +2026-06-01T12:00:00Z +all +priority -1, fairness f, client chooses$/,
+      /^a +\w{12} +active +never +2026-06-01T12:00:00Z +all +priority -1, fairness f, client chooses, background$/,
     );
     expect(lines[2]).toMatch(/^b +\w{12} +revoked +2027-01-31T12:00:00Z +2026-06-01T12:00:00Z +all +objective batch$/);
     const json = JSON.parse(await run("list", "--json"));

@@ -17,6 +17,11 @@ export function keysCommand(world: KeysWorld = { clock: realClock, ...STANDARD }
     .option("--priority <number>", "the priority of the key's requests, instead of an objective; below 0 = shed first")
     .option("--fairness-id <id>", "the fairness ID of the key's requests; absent = the name of the key")
     .option("--chooses-flow", "let the client choose objective and fairness ID by headers", false)
+    .option(
+      "--background",
+      "the key's requests use only the room that other requests leave, as the lines of batches do: for sluice batch-server",
+      false,
+    )
     .option("--expires <when>", "expiry: 30d, 12h or a time such as 2027-01-31T12:00:00Z; absent = never")
     .action(async (flags: AddFlags) => (await load()).addKey(flags, world));
   const list = command("list", "print the keys of the file, never a secret", of)

@@ -21,6 +21,7 @@ export interface AddFlags {
   readonly priority?: string;
   readonly fairnessId?: string;
   readonly choosesFlow: boolean;
+  readonly background: boolean;
   readonly expires?: string;
 }
 
@@ -28,14 +29,14 @@ const DAY = 24 * 3_600_000;
 
 /** `sluice keys add`. The secret is alone on standard output, so that a script can read it. */
 export async function addKey(flags: AddFlags, world: KeysWorld): Promise<void> {
-  const { file, name, models, objective, priority, fairnessId, choosesFlow, expires } = flags;
+  const { file, name, models, objective, priority, fairnessId, choosesFlow, background, expires } = flags;
   if (name === undefined)
     throw new SluiceError("FLAG_MISSING", "give --name NAME, the name of the caller that gets the key");
   if (objective !== undefined && priority !== undefined)
     throw new SluiceError("FLAG_CONFLICT", "give --objective or --priority, not both");
   const now = world.clock.wall();
   const fields = {
-    ...{ name, objective, fairnessId, choosesFlow },
+    ...{ name, objective, fairnessId, choosesFlow, background },
     models: models === undefined ? undefined : namesIn(models),
     priority: priority === undefined ? undefined : priorityOf(priority),
     expires: expires === undefined ? undefined : endOf(expires, now),
@@ -129,12 +130,13 @@ function publicOf(entry: KeyEntry, now: number): object {
 }
 
 function cellsOf(entry: KeyEntry, now: number): readonly string[] {
-  const { name, id, expires, createdAt, models, objective, priority, fairnessId, choosesFlow } = entry;
+  const { name, id, expires, createdAt, models, objective, priority, fairnessId, choosesFlow, background } = entry;
   const flow = [
     objective === undefined ? "" : `objective ${objective}`,
     priority === undefined ? "" : `priority ${priority}`,
     fairnessId === undefined ? "" : `fairness ${fairnessId}`,
     choosesFlow ? "client chooses" : "",
+    background ? "background" : "",
   ].filter(Boolean);
   const time = (ms: number | undefined): string => (ms === undefined ? "-" : timeText(ms));
   return [

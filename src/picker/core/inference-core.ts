@@ -339,9 +339,9 @@ export class InferenceCore {
     return this.#spareRoom;
   }
 
-  /** From now on there are background requests. Call it once. @param baseline the share that they leave free, 0 to below 1 */
+  /** From now on there are background requests. Only the first call counts. @param baseline the share that they leave free, 0 to below 1 */
   makeSpareRoom(baseline: number): void {
-    this.#spareRoom = spareRoomOf(this.endpoints, {
+    this.#spareRoom ??= spareRoomOf(this.endpoints, {
       ...{ clock: this.clock, baseline, pool: () => this.#pool() },
       detector: () => this.#inForce.detector.plugin,
     });

@@ -75,6 +75,13 @@ describe("the room for background requests", () => {
     expect(log.slice(4)).toEqual(["e:s0"]);
   });
 
+  it("lets no more than 4,096 wait, and sends a further one back at once", () => {
+    const { clock, send, log, room } = make([1]);
+    for (let n = 0; n < 4098; n++) send(`r${n}`);
+    clock.advance(1);
+    expect([log, room.waiting]).toEqual([["r0:s0", "r4097 refused"], 4096]);
+  });
+
   it("ends the newest at an endpoint for a request that would find its last slot taken, and no other one", () => {
     const { send, other, log, room } = make([5, 5]);
     for (const name of ["a", "b", "c", "d"]) send(name);

@@ -7,6 +7,8 @@ import { EndpointRoom } from "./endpoint-room.ts";
 const PATIENCE = 2000;
 /** Milliseconds after which it goes back in any case. */
 const LONGEST_WAIT = 60_000;
+/** The most background requests that wait; a further one goes back at once. Each one holds its body. */
+const MOST_WAITING = 4096;
 /** The saturation of an endpoint above which the detector in force counts it as full. */
 const TIGHT = 15 / 16;
 /** Milliseconds over which the largest allowance counts. */
@@ -96,7 +98,8 @@ export class SpareRoom {
     if (this.#waiting.size === 0 && this.#fits(request)) this.#admit(place);
     else {
       this.#waiting.add(place);
-      this.#watch(place, this.#parts.clock.now() + LONGEST_WAIT);
+      if (this.#waiting.size > MOST_WAITING) this.#parts.clock.soon(() => this.#leave(place, false));
+      else this.#watch(place, this.#parts.clock.now() + LONGEST_WAIT);
     }
     return place;
   }

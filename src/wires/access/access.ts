@@ -21,6 +21,8 @@ export interface Access {
   readonly authenticate: Authenticate;
   /** The priorities that keys state, and those of tokens so far. */
   priorities(): Iterable<number>;
+  /** Whether requests of a key use only the room that others leave. */
+  hasBackground(): boolean;
   close(): void;
 }
 
@@ -79,7 +81,12 @@ export async function startAccess(
         },
       },
     });
-    return { authenticate, priorities: () => [...(keys?.table.priorities ?? []), ...ofTokens], close };
+    return {
+      authenticate,
+      priorities: () => [...(keys?.table.priorities ?? []), ...ofTokens],
+      hasBackground: () => keys?.table.hasBackground === true,
+      close,
+    };
   } catch (error) {
     close();
     throw error;

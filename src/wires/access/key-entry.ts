@@ -56,6 +56,12 @@ const KeyEntry = z.strictObject({
     .boolean()
     .default(false)
     .describe("Whether the gateway obeys the objective and fairness headers of the client."),
+  background: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the key's requests use only the room that other requests leave, as the lines of batches do; their priority is then -1 by default.",
+    ),
   createdAt: time.optional(),
   expires: time
     .optional()

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
+import type { Caller } from "../../base/inference/caller.ts";
 import { keysIn } from "./key-entry.ts";
 import { KeyTable } from "./key-table.ts";
 import { idIn, newKey } from "./key-text.ts";
@@ -31,9 +32,22 @@ describe("a key", () => {
       priority: -2,
       fairnessId: "f",
       choosesFlow: true,
+      background: false,
     });
     expect([...table(more).priorities]).toEqual([-2]);
     expect(table().find(made.key, NOW)).toMatchObject({ models: undefined, choosesFlow: false });
+  });
+
+  it("of background requests has a priority below that of all others, unless it names another", () => {
+    const found = (more: string) => {
+      const keys = table(`, background: true${more}`);
+      const { background, priority } = keys.find(made.key, NOW) as Caller;
+      return [keys.hasBackground, background, priority, [...keys.priorities]];
+    };
+    expect(found("")).toEqual([true, true, -1, [-1]]);
+    expect(found(", priority: 3")).toEqual([true, true, 3, [3]]);
+    expect(found(", objective: o")).toEqual([true, true, undefined, []]);
+    expect(table().hasBackground).toBe(false);
   });
 
   it.each([

@@ -14,6 +14,8 @@ interface Row {
   readonly revoked: boolean;
 }
 
+/** Of a key for background requests that has no objective and no priority of its own: below all that nobody has given one. */
+const BACKGROUND_PRIORITY = -1;
 /** Compared in place of a digest that there is none of. No key has it: that would be a preimage of SHA-256. */
 const NO_DIGEST = Buffer.alloc(32);
 
@@ -22,12 +24,16 @@ export class KeyTable {
   readonly #rows = new Map<string, Row>();
   /** The priorities that the keys state. */
   readonly priorities = new Set<number>();
+  /** Whether requests of a key use only the room that others leave. */
+  readonly hasBackground: boolean;
 
   constructor(entries: readonly KeyEntry[]) {
     for (const entry of entries) {
-      this.#rows.set(entry.id, rowOf(entry));
-      if (entry.priority !== undefined) this.priorities.add(entry.priority);
+      const row = rowOf(entry);
+      this.#rows.set(entry.id, row);
+      if (row.caller.priority !== undefined) this.priorities.add(row.caller.priority);
     }
+    this.hasBackground = entries.some(({ background }) => background);
   }
 
   /**
@@ -52,10 +58,11 @@ export class KeyTable {
 }
 
 function rowOf(entry: KeyEntry): Row {
-  const { id, name, models, objective, priority, fairnessId, choosesFlow, previous } = entry;
+  const { id, name, models, objective, fairnessId, choosesFlow, background, previous } = entry;
+  const usual = background && objective === undefined ? BACKGROUND_PRIORITY : undefined;
   return {
     caller: {
-      ...{ id, name, objective, priority, choosesFlow },
+      ...{ id, name, objective, priority: entry.priority ?? usual, choosesFlow, background },
       models: models && new Set(models),
       fairnessId,
     },

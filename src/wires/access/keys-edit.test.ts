@@ -15,14 +15,17 @@ describe("a keys file", () => {
     expect(text).toContain("createdAt: 2026-06-01T12:00:00Z\n");
     expect(text).toContain("expires: 2026-06-01T12:01:00Z\n");
     expect(text).not.toContain(key.slice(-43));
-    expect(text).not.toContain("choosesFlow");
+    expect(text).not.toMatch(/choosesFlow|background/);
     expect(table(text).find(key, NOW)).toMatchObject({ id: entry.id, name: "a", models: new Set(["m"]) });
   });
 
   it("keeps comments and other entries through every change", () => {
     const first = edit("").add({ name: "a" }, NOW);
     const noted = `${first.text.replace("name: a", "name: a # of the web team")}\n# the end\n`;
-    const second = edit(noted).add({ name: "b", priority: -1, choosesFlow: true, fairnessId: "f" }, NOW);
+    const second = edit(noted).add(
+      { name: "b", priority: -1, choosesFlow: true, background: true, fairnessId: "f" },
+      NOW,
+    );
     const third = edit(second.text).rotate("b", 1000, NOW);
     const last = edit(third.text).revoke("a", NOW);
     expect(last.text).toContain("name: a # of the web team");
@@ -31,6 +34,7 @@ describe("a keys file", () => {
     expect(found.find(first.key, NOW)).toBe("revoked");
     expect(found.find(second.key, NOW)).toMatchObject({ name: "b", priority: -1, choosesFlow: true, fairnessId: "f" });
     expect(found.find(third.key, NOW)).toEqual(found.find(second.key, NOW));
+    expect(found.hasBackground).toBe(true);
     // `until` has whole seconds.
     expect(found.find(second.key, NOW + 1000)).toBe("expired");
   });

@@ -13,6 +13,7 @@ export interface NewKeyFields {
   readonly priority?: number | undefined;
   readonly fairnessId?: string | undefined;
   readonly choosesFlow?: boolean | undefined;
+  readonly background?: boolean | undefined;
   /** Unix milliseconds. */
   readonly expires?: number | undefined;
 }
@@ -53,10 +54,11 @@ export class KeysEdit {
         `${this.#file} already has a key ${JSON.stringify(name)}; take another name, or give this key a new secret: sluice keys rotate`,
       );
     const { id, key, hash } = newKey(undefined);
-    const { models, objective, priority, fairnessId, choosesFlow, expires } = fields;
+    const { models, objective, priority, fairnessId, choosesFlow, background, expires } = fields;
     const entry = {
       ...{ id, name, hash, models, objective, priority, fairnessId },
       choosesFlow: choosesFlow === true ? true : undefined,
+      background: background === true ? true : undefined,
       createdAt: timeText(now),
       expires: expires === undefined ? undefined : timeText(expires),
     };

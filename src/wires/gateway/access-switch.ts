@@ -10,13 +10,18 @@ import type { GatewayListener } from "./listener-settings.ts";
 
 /** Who may send requests. Other keys and issuers can take over while requests run. */
 export class AccessSwitch {
+  readonly #core: InferenceCore;
+  readonly #baseline: number;
   readonly #parts: ReturnType<typeof accessParts>;
   #access: Access | undefined;
   #inside: ((inner: Authenticate | undefined) => Authenticate) | undefined;
   #closed = false;
 
-  constructor(core: InferenceCore, log: Logger) {
-    this.#parts = accessParts(core, log);
+  /** @param baseline the share of the model servers that background requests of keys leave free, 0 to below 1 */
+  constructor(core: InferenceCore, baseline: number, log: Logger) {
+    this.#core = core;
+    this.#baseline = baseline;
+    this.#parts = accessParts(core, log, () => this.#changed());
   }
 
   /** Undefined = clients need no key. */
@@ -53,7 +58,7 @@ export class AccessSwitch {
         this.#access?.close();
         this.#access = next;
         if (this.#closed) next?.close();
-        this.#parts.changed();
+        this.#changed();
       },
       giveUp: () => next?.close(),
     };
@@ -62,6 +67,12 @@ export class AccessSwitch {
   close(): void {
     this.#closed = true;
     this.#access?.close();
+  }
+
+  #changed(): void {
+    // The room learns the size of the servers from now on, before the first background request comes.
+    if (this.#access?.hasBackground() === true) this.#core.makeSpareRoom(this.#baseline);
+    this.#core.keysChanged();
   }
 }
 

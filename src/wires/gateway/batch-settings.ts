@@ -17,6 +17,9 @@ function bytes() {
   return quantity().pipe(z.number().min(1).max(MOST_BYTES));
 }
 
+/** The share of the model servers that batches and other background requests leave free by default. */
+export const DEFAULT_BASELINE = 0.2;
+
 /** The section `batch` of a gateway.yaml. */
 export const batchSettings = z.strictObject({
   folder: z
@@ -57,7 +60,7 @@ export const batchSettings = z.strictObject({
     .number()
     .min(0)
     .lt(1)
-    .default(0.2)
+    .default(DEFAULT_BASELINE)
     .describe("The share of the model servers that batches leave free, from 0 to below 1."),
   priority: z
     .int()

@@ -14,8 +14,8 @@ const MAX_NAMES = 1000;
 const LINE_EVERY = 1000;
 
 /** What the keys of a gateway need of its core, and tell it. */
-export function accessParts(core: InferenceCore, log: Logger) {
-  return { clock: core.clock, log, events: accessCounters(core.metrics), changed: () => core.keysChanged() };
+export function accessParts(core: InferenceCore, log: Logger, changed: () => void) {
+  return { clock: core.clock, log, events: accessCounters(core.metrics), changed };
 }
 
 /** Counts what happens at the door. */

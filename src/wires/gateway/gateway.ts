@@ -35,6 +35,7 @@ import { PathTable } from "../proxy/path-table.ts";
 import { startProxy } from "../proxy/server.ts";
 import { startScaler } from "../scaler/server.ts";
 import { AccessSwitch, checkEntry } from "./access-switch.ts";
+import { DEFAULT_BASELINE } from "./batch-settings.ts";
 import { ChangingParts, signatureOf } from "./changing-parts.ts";
 import { fewerRefusals, firstAnswer, outcomeOfUnopened } from "./gateway-access.ts";
 import type { GatewayOptions, LogSettings } from "./gateway-options.ts";
@@ -147,7 +148,7 @@ export async function startGateway(options: GatewayOptions & Surroundings): Prom
   };
   try {
     await limits?.start(core.metrics, core.registry);
-    const door = new AccessSwitch(core, log);
+    const door = new AccessSwitch(core, options.batch?.baseline ?? DEFAULT_BASELINE, log);
     access = door;
     stops.push(() => door.close());
     const parts = new ChangingParts(

@@ -232,7 +232,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "pool/resources": ["base/document"],
   // base
   "base/clock": [],
-  "base/grpc": [],
+  "base/grpc": ["base/document"],
   "base/inference": [],
   "base/plugin": ["base/document"],
   "base/document": [],

@@ -34,7 +34,7 @@ const OWN_PAGES = /^(README|CONTRIBUTING|SECURITY|examples\/.*\/README)\.md$|^do
 /** The pages that people write and read as documentation. */
 const WRITTEN_DOCS = /^README\.md$|^docs\/(?!reference\/)/;
 /** The most words of all these pages together. A fact has one place; other pages link to it. */
-const MOST_WRITTEN_WORDS = 45_000;
+const MOST_WRITTEN_WORDS = 36_500;
 
 /** Words that a reader goes over twice, and phrases that say nothing; each with what to write. */
 const AVOIDED: Readonly<Record<string, RegExp>> = {

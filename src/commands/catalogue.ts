@@ -91,7 +91,7 @@ export const COMMANDS: readonly CommandRow[] = [
   },
   {
     term: "validate [options] [files...]",
-    about: "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as sluice does at its start",
+    about: "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as Sluice does at its start",
     load: async () => (await import("./config/command.ts")).validateCommand(),
   },
   {

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { expectEventsOnce, isCancelledAnywhere, isHandedOver, SharedRig, survivesKill } from "./shared.cases.ts";
+import {
+  expectEventsOnce,
+  isCancelledAnywhere,
+  isHandedOver,
+  outlivesHalt,
+  SharedRig,
+  survivesKill,
+} from "./shared.cases.ts";
 
 describe("servers that share a Redis and a bucket, for long", () => {
   let rig: SharedRig;
@@ -13,6 +20,7 @@ describe("servers that share a Redis and a bucket, for long", () => {
     for (let round = 0; round < 20; round++) {
       await survivesKill(rig, 3000);
       await isHandedOver(rig, 1000);
+      await outlivesHalt(rig, 300);
       await isCancelledAnywhere(rig, 1000);
       expectEventsOnce(rig);
     }

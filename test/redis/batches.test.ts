@@ -10,7 +10,7 @@ import { RedisBatches } from "../../src/async/batch-api/redis/redis-batches.ts";
 import { freshRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { RedisConnection } from "../../src/base/redis/address.ts";
-import { silentLogger } from "../../src/base/telemetry/logger.ts";
+import { type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import { batchesCases, makeBatch, upload } from "../support/batch-api/batches.cases.ts";
 import { clientAuthority } from "../support/certificates.ts";
 import { poll } from "../support/poll.ts";
@@ -35,14 +35,15 @@ afterAll(async () => {
 interface Opened {
   readonly tls?: RedisConnection["tls"];
   readonly mostEvents?: number;
+  readonly log?: Logger;
 }
 
 /** One more process with the batches of a name. */
 async function open(name = `n${names++}`, url = redis.url, { tls = {}, ...more }: Opened = {}): Promise<RedisBatches> {
   const member = `m${members++}`;
   const batches = new RedisBatches({
-    ...{ ...more, connection: { url, tls, enableTracing: false }, name, member, notifies: true },
     ...{ clock: realClock, random: freshRandom(), log: silentLogger },
+    ...{ ...more, connection: { url, tls, enableTracing: false }, name, member, notifies: true },
     spool: new BatchFolder(join(folder, member)),
     objects: new FolderObjects(join(folder, name)),
   });
@@ -202,7 +203,9 @@ describe("processes that share a store", () => {
   });
 
   it("give the oldest event up when too many wait", async () => {
-    const a = await open(undefined, undefined, { mostEvents: 2 });
+    const given: unknown[] = [];
+    const log: Logger = { ...silentLogger, error: ({ batch }) => given.push(batch) };
+    const a = await open(undefined, undefined, { mostEvents: 2, log });
     try {
       const file = await upload(a, "x", "x");
       const ids = [await makeBatch(a, "x", file), await makeBatch(a, "x", file), await makeBatch(a, "x", file)];
@@ -211,6 +214,7 @@ describe("processes that share a store", () => {
       expect(await a.events.figures()).toEqual({ delivered: 0, givenUp: 1, failedAttempts: 0, waiting: 2 });
       const due = await a.events.due(100, 9);
       expect(due.map(({ batchId }) => batchId).sort()).toEqual(ids.slice(1).sort());
+      expect(given).toEqual([ids[0]]);
     } finally {
       a.close();
     }

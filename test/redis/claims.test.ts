@@ -446,6 +446,79 @@ describe("leases", () => {
   });
 });
 
+describe("requests that llm-d-async claimed (async-processor 5.2.8)", () => {
+  /** A claim as llm-d-async keeps it. @param left seconds of its lease */
+  async function theirs(key: string, entry: string, left: number): Promise<void> {
+    await redis.send(["HSET", "q:claimed", key, entry]);
+    await redis.send(["HSET", "q:claim-owners", key, "an owner"]);
+    await redis.send(["ZADD", "q:claims-idx", String(inSeconds(left)), key]);
+  }
+
+  it("come back to their places, unchanged, once nothing renews them; their owner can no longer settle them", async () => {
+    const deadline = inSeconds(600);
+    const abandoned = envelope(
+      { request_token: "t" },
+      { id: "a", deadline, payload: { n: 12345678901234567n.toString() } },
+    );
+    await theirs("a:t", abandoned, -2);
+    await redis.send(["HSET", "q:claimed", "a:t:score", "17"]);
+    await theirs("b:t", envelope({ request_token: "t" }, { id: "b", deadline }), 60);
+    await theirs("c:t", "no JSON", -2);
+    await redis.send(["ZADD", "q:claims-idx", "1", "a lease without a claim"]);
+    await Promise.all([broker.reclaim(new Set()), broker.reclaim(new Set())]);
+    expect(reports.reclaimed_).toBe(2);
+    expect(await scores()).toEqual([
+      ["no JSON", 0],
+      [abandoned, deadline],
+    ]);
+    expect(await redis.send(["HKEYS", "q:claimed"])).toEqual(["b:t"]);
+    expect(await redis.send(["HKEYS", "q:claim-owners"])).toEqual(["b:t"]);
+    expect(await redis.send(["ZRANGE", "q:claims-idx", "0", "-1"])).toEqual(["b:t"]);
+    expect(idsOf(await claim(2, 2))).toEqual(["a"]);
+    expect(reports.dead).toHaveLength(1);
+  });
+
+  it("come back by the thousand in one round", async () => {
+    const deadline = inSeconds(600);
+    for (let i = 0; i < 600; i++) await theirs(`m${i}`, envelope({}, { id: `m${i}`, deadline }), -2);
+    await broker.reclaim(new Set());
+    expect((await broker.backlog(Q)).waiting).toBe(600);
+    expect(await redis.send(["EXISTS", "q:claimed", "q:claim-owners", "q:claims-idx"])).toBe(0);
+  });
+
+  it.each([
+    [
+      "an access list",
+      ["ACL", "SETUSER", "default", "resetkeys", "~q", "~q:dead", "~{q}:*", "~results", "~retries", "~request-*"],
+    ],
+    ["another program's use of the keys", ["LPUSH", "q:claimed", "x"]],
+  ])(
+    "do not matter where %s forbids the keys: the log says so once, and own leases are reclaimed",
+    async (_, command) => {
+      const { log, lines } = keepingLog();
+      const { broker: peer } = await started(settingsOf(server.url, { leases: { ...LEASES, claimTtl: 1 } }), log);
+      others.push(peer);
+      const deadline = inSeconds(600);
+      await add(envelope({}, { id: "a", deadline }), deadline);
+      await redis.send(["ZADD", "q:claims-idx", "1", "x"]);
+      await peer.claim(Q, { max: 1, expired: 0 });
+      await redis.send(command);
+      try {
+        await poll("the claim is back", async () => {
+          await peer.reclaim(new Set());
+          return (await broker.backlog(Q)).waiting === 1;
+        });
+        await peer.reclaim(new Set());
+      } finally {
+        await redis.send(["ACL", "SETUSER", "default", "allkeys"]);
+      }
+      expect(lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+        "cannot take over requests that llm-d-async claimed; Sluice does not try again",
+      ]);
+    },
+  );
+});
+
 describe("wake-up", () => {
   const woken = async (what: string, act: () => Promise<unknown>): Promise<void> => {
     const before = reports.available_;

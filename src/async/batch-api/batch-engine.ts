@@ -11,8 +11,6 @@ const LOOK = 500;
 const TIDY = 60_000;
 /** Milliseconds until a batch goes on after a problem, such as a full disk. */
 const AGAIN = 5000;
-/** Milliseconds of the longest timer that stands for a lease without an end. */
-const LONGEST_WAIT = 60_000;
 
 /** What an engine shares with those of other processes. */
 export interface SharedFigures {
@@ -126,38 +124,29 @@ export class BatchEngine {
   async #lookOnce(): Promise<void> {
     const { store, queue, clock } = this.#options;
     const began = clock.now();
-    // The store may answer late, or never.
-    const left = Math.max(0, Math.min(this.#heldAt + store.lease - began, LONGEST_WAIT));
-    const doubt = clock.after(left, () => this.#doubt(), true);
     try {
       const held = await store.look(this.#takesMore);
       if (this.#stopping.signal.aborted) return;
       this.#outage.succeeded();
       this.#heldAt = began;
       await this.#follow(held);
-      queue.hold(false);
+      // The store counts the lease from a later moment.
+      queue.allow(began + store.lease);
     } catch (error) {
       this.#outage.failed(error);
-      this.#doubt();
-    } finally {
-      doubt.cancel();
     }
-  }
-
-  /** Holds the lines back where the lease has run out. */
-  #doubt(): void {
-    const { store, queue, clock } = this.#options;
-    if (clock.now() - this.#heldAt >= store.lease) queue.hold(true);
   }
 
   async #follow(held: readonly HeldBatch[]): Promise<void> {
     const epochs = new Map(held.map(({ id, epoch }) => [id, epoch]));
-    for (const [id, { epoch, lost }] of this.#running) {
+    for (const [id, { epoch, lost, task }] of this.#running) {
       const now = epochs.get(id);
       if (now === epoch) continue;
-      // A batch whose last status is written is not held any more, either.
       const batch = now === undefined ? await this.#options.store.any(id) : undefined;
-      if (now !== undefined || (batch !== undefined && isOpen(batch.status))) lost.abort(new LeaseLost(id));
+      // A batch that this process has ended is not held any more, either; but while it has lines, only another process can end it.
+      if (now === undefined && !task.hasLines && (batch === undefined || !isOpen(batch.status))) continue;
+      lost.abort(new LeaseLost(id));
+      task.drop();
     }
     for (const batch of held) {
       const running = this.#running.get(batch.id);

@@ -49,6 +49,8 @@ export interface WorkPlace {
   readonly batches: Batches;
   /** Moves files from the folder to its bucket. */
   readonly mover: S3Mover | undefined;
+  /** The contents that processes share; undefined = they are in a folder. */
+  readonly objects: FileObjects | undefined;
 }
 
 /**
@@ -57,24 +59,29 @@ export interface WorkPlace {
  * @throws SluiceError BATCH_STORE, S3_CLIENT_MISSING, REDIS_URL_INVALID
  */
 export async function openWorkPlace(place: BatchPlace, notifies: boolean, deps: PlaceDeps): Promise<WorkPlace> {
-  if (place.kind === "redis") return { batches: await openShared(place, notifies, deps), mover: undefined };
+  if (place.kind === "redis") {
+    const objects = await sharedObjects(place);
+    return { batches: openShared(place, objects, notifies, deps), mover: undefined, objects };
+  }
   const folder = new BatchFolder(place.folder);
   const objects = place.files && new S3Objects(await loadS3(), place.files);
   let mover: S3Mover | undefined;
   const contents = objects && new S3Contents(folder, objects, (id) => mover?.free(id));
-  const store = new BatchStore(folder, { notifies, contents });
+  const store = new BatchStore(folder, { notifies, contents, log: deps.log });
   if (objects !== undefined) {
     const isInput = (id: string): boolean => store.files.isInput(id);
     mover = new S3Mover({ ...deps, folder, files: store.bucketFiles(), objects, isInput });
   }
   store.sweep();
-  return { batches: new FolderBatches(store), mover };
+  return { batches: new FolderBatches(store), mover, objects: undefined };
 }
 
-/** Opens a store that processes share. @throws SluiceError REDIS_URL_INVALID, S3_CLIENT_MISSING */
-export async function openShared(place: RedisPlace, notifies: boolean, deps: PlaceDeps): Promise<RedisBatches> {
-  const { files, spool } = place;
-  const objects: FileObjects =
-    typeof files === "string" ? new FolderObjects(files) : new S3Objects(await loadS3(), files);
-  return new RedisBatches({ ...place, ...deps, notifies, objects, spool: new BatchFolder(spool) });
+/** Opens the contents that processes share. @throws SluiceError S3_CLIENT_MISSING */
+export async function sharedObjects({ files }: Pick<RedisPlace, "files">): Promise<FileObjects> {
+  return typeof files === "string" ? new FolderObjects(files) : new S3Objects(await loadS3(), files);
+}
+
+/** Opens a store that processes share. @throws SluiceError REDIS_URL_INVALID */
+export function openShared(place: RedisPlace, objects: FileObjects, notifies: boolean, deps: PlaceDeps): RedisBatches {
+  return new RedisBatches({ ...place, ...deps, notifies, objects, spool: new BatchFolder(place.spool) });
 }

@@ -45,6 +45,6 @@ export interface BatchQueue {
   withdraw(ids: readonly string[]): Promise<readonly boolean[]>;
   /** Forgets all requests and results of a result queue; what dispatchers have of it gets no result. */
   drop(resultQueueName: string): void;
-  /** Whether dispatchers get no further request, of any batch. */
-  hold(isHeld: boolean): void;
+  /** From this time on, dispatchers get no request of any batch. @param until monotonic milliseconds; Infinity = no end */
+  allow(until: number): void;
 }

@@ -180,6 +180,8 @@ export class BatchRun {
       await this.#patience.until(signal, () => this.#options.advance(this.#noted));
     }
     for (const { line, customId } of some) this.#underWay.set(line, customId);
+    // Nothing would take the lines of a lost batch out of the queue again.
+    signal.throwIfAborted();
     while (some.length > 0 && !(await this.#submit(some, signal))) {
       // The queue was away, so some of them may be there.
       const missing = await this.#missing(

@@ -1,3 +1,4 @@
+import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { BatchTable } from "./batch-table.ts";
 import { BatchDatabase } from "./database.ts";
 import { type FileContents, FolderContents } from "./file-contents.ts";
@@ -10,6 +11,8 @@ import { WebhookEvents } from "./webhook-events.ts";
 export interface BatchStoreOptions {
   /** Whether the ends of batches are events of a webhook; default false. */
   readonly notifies?: boolean;
+  /** Default: none. */
+  readonly log?: Logger;
   /** Default: contents stay in the folder. */
   readonly contents?: FileContents | undefined;
 }
@@ -26,13 +29,13 @@ export class BatchStore {
   /** @throws SluiceError BATCH_STORE */
   constructor(
     folder: BatchFolder,
-    { notifies = false, contents = new FolderContents(folder) }: BatchStoreOptions = {},
+    { notifies = false, log = silentLogger, contents = new FolderContents(folder) }: BatchStoreOptions = {},
   ) {
     this.folder = folder;
     this.contents = contents;
     this.#db = new BatchDatabase(folder.database);
     this.files = new FileTable(this.#db, folder);
-    this.events = new WebhookEvents(this.#db);
+    this.events = new WebhookEvents(this.#db, log);
     this.batches = new BatchTable(this.#db, notifies ? this.events : undefined);
   }
 

@@ -66,6 +66,16 @@ export class BatchTask {
     this.#run?.cancel();
   }
 
+  /** Whether lines of the batch are to be sent, or are under way. */
+  get hasLines(): boolean {
+    return this.#run !== undefined;
+  }
+
+  /** Takes the lines out of the queue, at once. */
+  drop(): void {
+    this.#parts.queue.drop(resultsOf(this.#held.id));
+  }
+
   /** Shows what holds the batch up. */
   async tell(problem: string): Promise<void> {
     const { store } = this.#parts;
@@ -79,8 +89,8 @@ export class BatchTask {
 
   /** Removes what the batch left on this machine. */
   async leave(): Promise<void> {
-    const { store, queue } = this.#parts;
-    queue.drop(resultsOf(this.#held.id));
+    const { store } = this.#parts;
+    this.drop();
     const batch = await store.any(this.#held.id).catch(() => undefined);
     if (batch !== undefined) await store.leave(batch);
   }

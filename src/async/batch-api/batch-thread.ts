@@ -27,18 +27,28 @@ export interface ThreadData extends Omit<BatchServiceOptions, "gate"> {
   readonly gate: { readonly baseline: number; readonly room: SharedArrayBuffer };
 }
 
+/** An error of the thread. */
+export interface ThreadProblem {
+  readonly code: SluiceErrorCode | undefined;
+  readonly message: string;
+}
+
 /** What the thread is told. */
 export type ThreadOrder =
   | { readonly kind: "wake" }
   | { readonly kind: "metrics"; readonly number: number; readonly format: ExpositionFormat }
+  | { readonly kind: "upload"; readonly number: number; readonly id: string; readonly path: string }
   | { readonly kind: "stop"; readonly drainTimeout: number };
 
 /** What the thread tells. */
 export type ThreadReport =
   | { readonly kind: "started" }
-  | { readonly kind: "failed"; readonly code: SluiceErrorCode | undefined; readonly message: string }
+  | ({ readonly kind: "failed" } & ThreadProblem)
+  | { readonly kind: "uploaded"; readonly number: number; readonly problem: ThreadProblem | undefined }
   | { readonly kind: "metrics"; readonly number: number; readonly page: string }
   | { readonly kind: "stopped" };
+
+const ENDED: ThreadProblem = { code: "BATCH_STORE", message: "the batch thread has ended; send the file again" };
 
 /**
  * The work on batches in a thread of its own, so that neither its computing nor its disk holds up the requests of the process. A
@@ -53,6 +63,7 @@ export class BatchThread {
   #stopped: (() => void) | undefined;
   #asked = 0;
   readonly #answers = new Map<number, (page: string) => void>();
+  readonly #uploads = new Map<number, (problem: ThreadProblem | undefined) => void>();
 
   private constructor(data: ThreadData, clock: Clock, log: Logger) {
     this.#data = data;
@@ -85,6 +96,20 @@ export class BatchThread {
       };
       this.#answers.set(number, answer);
       this.#send({ kind: "metrics", number, format });
+    });
+  }
+
+  /** Makes an object of a file, as `FileObjects.put` does. @throws SluiceError BATCH_BUCKET, BATCH_STORE */
+  upload(id: string, path: string): Promise<void> {
+    if (this.#worker === undefined) return Promise.reject(errorOf(ENDED));
+    const number = ++this.#asked;
+    return new Promise((resolve, reject) => {
+      this.#uploads.set(number, (problem) => {
+        this.#uploads.delete(number);
+        if (problem === undefined) resolve();
+        else reject(errorOf(problem));
+      });
+      this.#send({ kind: "upload", number, id, path });
     });
   }
 
@@ -124,7 +149,8 @@ export class BatchThread {
         if (report.kind === "started") resolve();
         else if (report.kind === "stopped") this.#stopped?.();
         else if (report.kind === "metrics") this.#answers.get(report.number)?.(report.page);
-        else reject(new SluiceError(report.code ?? "BATCH_STORE", report.message));
+        else if (report.kind === "uploaded") this.#uploads.get(report.number)?.(report.problem);
+        else reject(errorOf(report));
       });
       worker.on("error", (error) => {
         this.#log.error({ error: messageOf(error) }, "the batch thread failed");
@@ -133,6 +159,7 @@ export class BatchThread {
       worker.on("exit", () => {
         this.#worker = undefined;
         this.#stopped?.();
+        for (const end of this.#uploads.values()) end(ENDED);
         reject(new SluiceError("BATCH_STORE", "the batch thread ended before it was ready"));
         if (this.#stopping) return;
         this.#log.error({}, `the batch thread ended; Sluice starts a new thread in ${AGAIN / 1000} s`);
@@ -140,4 +167,8 @@ export class BatchThread {
       });
     });
   }
+}
+
+function errorOf({ code = "BATCH_STORE", message }: ThreadProblem): SluiceError {
+  return new SluiceError(code, message);
 }

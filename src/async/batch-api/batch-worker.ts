@@ -10,7 +10,7 @@ import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { BatchGate } from "./batch-dispatch.ts";
 import { openWorkPlace } from "./batch-place.ts";
 import { BatchService } from "./batch-service.ts";
-import type { ThreadData, ThreadOrder, ThreadReport } from "./batch-thread.ts";
+import type { ThreadData, ThreadOrder, ThreadProblem, ThreadReport } from "./batch-thread.ts";
 
 const { logging, gate, place, ...options } = workerData as ThreadData;
 const tell = (report: ThreadReport): void => parentPort!.postMessage(report);
@@ -27,11 +27,21 @@ try {
     if (order.kind === "wake") service.wake();
     else if (order.kind === "metrics")
       tell({ kind: "metrics", number: order.number, page: render(registry, order.format) });
-    else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));
+    else if (order.kind === "upload") {
+      const { number } = order;
+      void opened.objects!.put(order.id, order.path).then(
+        () => tell({ kind: "uploaded", number, problem: undefined }),
+        (error) => tell({ kind: "uploaded", number, problem: problemOf(error) }),
+      );
+    } else void service.stop(order.drainTimeout).then(() => tell({ kind: "stopped" }));
   });
   tell({ kind: "started" });
 } catch (error) {
-  tell({ kind: "failed", code: error instanceof SluiceError ? error.code : undefined, message: messageOf(error) });
+  tell({ kind: "failed", ...problemOf(error) });
+}
+
+function problemOf(error: unknown): ThreadProblem {
+  return { code: error instanceof SluiceError ? error.code : undefined, message: messageOf(error) };
 }
 
 function gateOf({ baseline, room }: ThreadData["gate"]): BatchGate {

@@ -19,6 +19,34 @@ export function isMissing(error: unknown): boolean {
   return cause?.code === "ENOENT" || cause?.name === "NoSuchKey";
 }
 
+/** Objects that another thread may upload: an upload hashes and copies megabytes at a time, which would hold up the requests of this one. */
+export class RelayedObjects implements FileObjects {
+  readonly #objects: FileObjects;
+  #put: FileObjects["put"];
+
+  constructor(objects: FileObjects) {
+    this.#objects = objects;
+    this.#put = (id, path) => objects.put(id, path);
+  }
+
+  /** @param put makes uploads from now on; undefined = this thread makes them */
+  uploadBy(put: FileObjects["put"] | undefined): void {
+    this.#put = put ?? ((id, path) => this.#objects.put(id, path));
+  }
+
+  put(id: string, path: string): Promise<void> {
+    return this.#put(id, path);
+  }
+
+  get(id: string, signal?: AbortSignal): ReturnType<FileObjects["get"]> {
+    return this.#objects.get(id, signal);
+  }
+
+  remove(id: string): Promise<void> {
+    return this.#objects.remove(id);
+  }
+}
+
 /** Objects in a folder that all processes share, such as a mount of NFS. */
 export class FolderObjects implements FileObjects {
   readonly #folder: string;

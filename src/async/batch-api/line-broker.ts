@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { messageOf } from "../../base/inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type {
   Broker,
@@ -100,7 +100,10 @@ export class LineBroker implements Broker {
     return [];
   }
 
+  /** @throws SluiceError BROKER_UNAVAILABLE while requests may not go, so that a line that waited for long does not go, either */
   async cancelled(claims: readonly Claim[]): Promise<readonly boolean[]> {
+    if (!this.#queue.isAllowed)
+      throw new SluiceError("BROKER_UNAVAILABLE", "another process may have the batches by now");
     return claims.map((claim) => (claim as LineClaim).line.cancelled);
   }
 

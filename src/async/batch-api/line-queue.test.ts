@@ -176,6 +176,22 @@ describe("the queue of lines", () => {
     expect(idsOf(await claim(9))).toEqual(["a"]);
   });
 
+  it("gives no line from the time on that its owner has named, nor lets one go that waited so long", async () => {
+    queue.allow(clock.now() + 5000);
+    await (await producer()).submitRequests([request("a"), request("b")]);
+    const [first] = await claim(1);
+    clock.advance(4999);
+    expect(await broker.cancelled([first!])).toEqual([false]);
+    clock.advance(1);
+    expect(await claim(9)).toEqual([]);
+    await expect(broker.cancelled([first!])).rejects.toThrow("another process may have the batches by now");
+    announced = [];
+    queue.allow(clock.now() + 5000);
+    expect(announced).toEqual(["lane"]);
+    queue.allow(clock.now() + 6000);
+    expect([announced, idsOf(await claim(9)), await broker.cancelled([first!])]).toEqual([["lane"], ["b"], [false]]);
+  });
+
   it("forgets a batch that has ended, and no other one", async () => {
     const [done, left] = [await producer("done"), await producer("left")];
     await done.submitRequests([request("a")]);

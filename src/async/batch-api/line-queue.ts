@@ -33,7 +33,8 @@ export class LineQueue implements BatchQueue {
   readonly #lines = new Map<string, QueuedLine>();
   /** The latest first. */
   readonly #parked: Parked[] = [];
-  #isHeld = false;
+  /** Monotonic milliseconds. */
+  #until = Number.POSITIVE_INFINITY;
   #announce: (queueName: string) => void = () => {};
 
   constructor(clock: Clock) {
@@ -103,10 +104,18 @@ export class LineQueue implements BatchQueue {
     this.#remove(lines);
   }
 
-  hold(isHeld: boolean): void {
-    const ends = this.#isHeld && !isHeld;
-    this.#isHeld = isHeld;
-    if (ends) for (const name of this.#lanes.keys()) this.#announce(name);
+  allow(until: number): void {
+    const begins = !this.isAllowed;
+    this.#until = until;
+    if (begins) for (const name of this.#lanes.keys()) this.#announce(name);
+  }
+
+  /**
+   * Whether requests may go to dispatchers now. It reads the clock and waits for no timer: after a halt of the process, answers of
+   * requests may free dispatchers before any timer fires.
+   */
+  get isAllowed(): boolean {
+    return this.#clock.now() < this.#until;
   }
 
   /**
@@ -118,7 +127,7 @@ export class LineQueue implements BatchQueue {
   claim(queueName: string, now: number, live: number, late: number): readonly QueuedLine[] {
     const lane = this.#lane(queueName);
     const taken: QueuedLine[] = [];
-    if (this.#isHeld) return taken;
+    if (!this.isAllowed) return taken;
     for (const lines of lane.batches) {
       if (!lines.hasRoom) continue;
       const most = taken.length + (lines.deadline < now ? late : live);

@@ -1,3 +1,4 @@
+import type { Logger } from "../../base/telemetry/logger.ts";
 import type { BatchStatus } from "./batch-status.ts";
 import type { BatchDatabase } from "./database.ts";
 import { newId } from "./file-table.ts";
@@ -17,6 +18,11 @@ export function eventType(status: BatchStatus): string | undefined {
 
 /** The most events that wait; beyond, the oldest is given up. */
 export const MOST_EVENTS = 100_000;
+
+/** Tells operators of an event that was given up because too many waited. */
+export function logCrowdedOut(log: Logger, event: string, batch: string): void {
+  log.error({ event, batch }, "Sluice gives up the oldest webhook event: too many newer events wait");
+}
 
 /** An event that waits for its delivery. Times are Unix seconds. */
 export interface WebhookEvent {
@@ -60,11 +66,13 @@ CREATE INDEX IF NOT EXISTS webhook_events_due ON webhook_events (due);
 /** The events that a webhook has not got yet. They are in the database of the batches, so an end of the process loses none. */
 export class WebhookEvents {
   readonly #db: BatchDatabase;
+  readonly #log: Logger;
   readonly #most: number;
 
   /** @param most events that wait @throws SluiceError BATCH_STORE */
-  constructor(db: BatchDatabase, most = MOST_EVENTS) {
+  constructor(db: BatchDatabase, log: Logger, most = MOST_EVENTS) {
     this.#db = db;
+    this.#log = log;
     this.#most = most;
     db.define(TABLE);
   }
@@ -76,9 +84,10 @@ export class WebhookEvents {
     const sql = "INSERT INTO webhook_events (id, type, batch, created, due) VALUES (?, ?, ?, ?, ?)";
     this.#db.run(sql, newId("evt_"), type, batchId, now, now);
     const oldest = `DELETE FROM webhook_events WHERE seq IN (
-      SELECT seq FROM webhook_events ORDER BY seq DESC LIMIT -1 OFFSET ?)`;
-    const lost = this.#db.run(oldest, this.#most);
-    if (lost > 0) this.#count({ givenUp: lost });
+      SELECT seq FROM webhook_events ORDER BY seq DESC LIMIT -1 OFFSET ?) RETURNING id, batch`;
+    const lost = this.#db.all<{ id: string; batch: string }>(oldest, this.#most);
+    if (lost.length > 0) this.#count({ givenUp: lost.length });
+    for (const event of lost) logCrowdedOut(this.#log, event.id, event.batch);
   }
 
   /** Events whose time for an attempt has come, the most urgent first. @param now Unix seconds */

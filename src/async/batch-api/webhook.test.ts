@@ -279,10 +279,12 @@ describe("the webhook of batches", () => {
     const store = new BatchStore(rig.folder, { notifies: true });
     const ids = Array.from({ length: 5 }, () => rig.batch("x"));
     const db = rig.database();
-    const events = new WebhookEvents(db, 3);
+    const log = new Log();
+    const events = new WebhookEvents(db, log as unknown as Logger, 3);
     for (const [n, id] of ids.entries()) db.write(() => events.insert(id, "failed", n));
     expect(store.events.due(100, 9).map(({ batchId }) => batchId)).toEqual(ids.slice(2));
     expect(store.events.tallies().givenUp).toBe(2);
+    expect(log.lines).toEqual(ids.slice(0, 2).map((id) => expect.stringContaining(`"batch":"${id}"} Sluice gives up`)));
     store.close();
   });
 });

@@ -1,11 +1,11 @@
-import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
+import { FolderSigns } from "./folder-signs.ts";
 
-/** Milliseconds from the first sign of a change to the check of the folder: one save is several events. */
+/** Milliseconds from the first event to the check of the folder. */
 const SETTLE = 100;
-/** Milliseconds between two checks where no event arrives: network file systems, a replaced folder, targets of symlinks. */
+/** Milliseconds between two checks where no event arrives. */
 const LOOK_AGAIN = 5000;
 
 export interface FolderWatchOptions {
@@ -19,16 +19,10 @@ export interface FolderWatchOptions {
   unwatchable(text: string): void;
 }
 
-/**
- * Follows a folder. Every event in the folder counts, for any file name. So a file that a rename replaces and the symlinks of a
- * mounted ConfigMap count like a file written in place. The signature then decides whether the folder has changed.
- */
+/** Follows a folder. After any event in it, the signature decides whether the folder has changed. */
 export class FolderWatch {
   readonly #options: FolderWatchOptions;
-  #watcher: FSWatcher | undefined;
-  #toldUnwatchable = false;
-  #settling: Timer | undefined;
-  #looking: Timer | undefined;
+  #signs: FolderSigns | undefined;
   #running = false;
   #again = false;
   #closed = false;
@@ -41,48 +35,21 @@ export class FolderWatch {
   /** Begins to follow. @param seen the signature of the last read of the folder; the watch reports a change since then */
   async start(seen: string): Promise<void> {
     if (this.#closed) return;
+    const { folder, clock, signature, unwatchable } = this.#options;
     this.#seen = seen;
-    this.#attach();
-    this.#lookAgain();
-    if ((await this.#options.signature()) !== this.#seen) this.#sign();
+    const signs = new FolderSigns({
+      ...{ folder, clock, settle: SETTLE, every: LOOK_AGAIN },
+      check: () => void this.#look(),
+      unwatchable: (error) =>
+        unwatchable(`cannot watch ${folder}, checking every ${LOOK_AGAIN / 1000} s instead: ${messageOf(error)}`),
+    });
+    this.#signs = signs;
+    if ((await signature()) !== this.#seen) signs.sign();
   }
 
   close(): void {
     this.#closed = true;
-    this.#watcher?.close();
-    this.#watcher = undefined;
-    this.#settling?.cancel();
-    this.#looking?.cancel();
-  }
-
-  #attach(): void {
-    const lost = (error: unknown): void => {
-      this.#watcher?.close();
-      this.#watcher = undefined;
-      if (this.#toldUnwatchable) return;
-      this.#toldUnwatchable = true;
-      const every = `checking every ${LOOK_AGAIN / 1000} s instead`;
-      this.#options.unwatchable(`cannot watch ${this.#options.folder}, ${every}: ${messageOf(error)}`);
-    };
-    try {
-      this.#watcher = watch(this.#options.folder, { persistent: false }, () => this.#sign());
-      this.#watcher.on("error", lost);
-    } catch (error) {
-      lost(error);
-    }
-  }
-
-  /** A sign of a change. */
-  #sign(): void {
-    if (this.#closed || this.#settling !== undefined) return;
-    this.#settling = this.#options.clock.after(
-      SETTLE,
-      () => {
-        this.#settling = undefined;
-        void this.#look();
-      },
-      true,
-    );
+    this.#signs?.close();
   }
 
   /** One check at a time, so that changes are reported in their order. */
@@ -98,21 +65,6 @@ export class FolderWatch {
       await this.#options.changed();
     }
     this.#running = false;
-  }
-
-  #lookAgain(): void {
-    this.#looking = this.#options.clock.after(
-      LOOK_AGAIN,
-      () => {
-        // Renewed at every check: the watch of a folder that was removed and created again stays silent for ever.
-        this.#watcher?.close();
-        this.#watcher = undefined;
-        this.#attach();
-        void this.#look();
-        this.#lookAgain();
-      },
-      true,
-    );
   }
 }
 

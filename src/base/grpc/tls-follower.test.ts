@@ -163,6 +163,19 @@ describe("following a certificate (E-126, D-30)", () => {
     expect(used).toEqual([pairs[2]]);
   });
 
+  it("watches a directory that was removed and created again", async () => {
+    const directory = join(root, "replaced");
+    write(directory, pairs[0]!);
+    const { clock, used, settle } = follow(directory);
+    rmSync(directory, { recursive: true });
+    write(directory, pairs[0]!);
+    await settle();
+    clock.advance(60_000);
+    write(directory, pairs[1]!);
+    await settle();
+    expect(used).toEqual([pairs[1]]);
+  });
+
   it("stops when it is closed", () => {
     const directory = join(root, "closed");
     write(directory, pairs[0]!);

@@ -1,11 +1,11 @@
-import { type FSWatcher, watch } from "node:fs";
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
+import { FolderSigns } from "../document/folder-signs.ts";
 import { messageOf } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-/** Milliseconds from the first sign of a change to reading the files: one renewal is several events (epp-protocol 15.2). */
+/** Milliseconds from the first event to reading the files: one renewal is several events (epp-protocol 15.2). */
 const SETTLE = 250;
-/** Milliseconds between two checks of the files where no event arrives: network file systems, a directory that was replaced. */
+/** Milliseconds between two checks of the files where no event arrives. */
 const LOOK_AGAIN = 60_000;
 
 /** The followed files, as the log names them. */
@@ -55,68 +55,28 @@ export class TlsFollower<T> {
   readonly #options: TlsFollowerOptions<T>;
   /** The value in use, as a text for comparison. */
   #inUse: string;
-  #watcher: FSWatcher | undefined;
-  #settling: Timer | undefined;
-  #looking: Timer | undefined;
+  readonly #signs: FolderSigns;
   /** The present fault of the files, as the log has it. */
   #told = "";
-  #closed = false;
 
   /** Begins to follow. */
   constructor(options: TlsFollowerOptions<T>) {
     this.#options = options;
     this.#inUse = JSON.stringify(options.inUse);
-    this.#watch();
-    this.#look();
+    const { directory, clock, log, what } = options;
+    this.#signs = new FolderSigns({
+      ...{ folder: directory, clock, settle: SETTLE, every: LOOK_AGAIN },
+      check: () => this.#reload(),
+      unwatchable: (error) =>
+        log.warn(
+          { directory, cause: messageOf(error) },
+          `${what.name}: the directory cannot be watched; checking it every ${LOOK_AGAIN / 1000} s instead`,
+        ),
+    });
   }
 
   close(): void {
-    this.#closed = true;
-    this.#watcher?.close();
-    this.#watcher = undefined;
-    this.#settling?.cancel();
-    this.#looking?.cancel();
-  }
-
-  #watch(): void {
-    const { directory, log, what } = this.#options;
-    const lost = (error: unknown): void => {
-      this.#watcher?.close();
-      this.#watcher = undefined;
-      log.warn(
-        { directory, cause: messageOf(error) },
-        `${what.name}: the directory cannot be watched; checking it every ${LOOK_AGAIN / 1000} s instead`,
-      );
-    };
-    try {
-      this.#watcher = watch(directory, { persistent: false }, () => this.#changed());
-      this.#watcher.on("error", lost);
-    } catch (error) {
-      lost(error);
-    }
-  }
-
-  #look(): void {
-    this.#looking = this.#options.clock.after(
-      LOOK_AGAIN,
-      () => {
-        this.#reload();
-        this.#look();
-      },
-      true,
-    );
-  }
-
-  #changed(): void {
-    if (this.#closed || this.#settling !== undefined) return;
-    this.#settling = this.#options.clock.after(
-      SETTLE,
-      () => {
-        this.#settling = undefined;
-        this.#reload();
-      },
-      true,
-    );
+    this.#signs.close();
   }
 
   #reload(): void {

@@ -5,7 +5,7 @@ export const WEBHOOK_METRICS = {
   webhookEventsTotal: {
     type: "counter",
     name: "sluice_batch_webhook_events_total",
-    help: "Webhook events about ended batches: delivered = the webhook confirmed the event, given_up = no further attempt.",
+    help: "Webhook events about ended batches: delivered = the webhook confirmed the event, given_up = no further attempt, or more than 100,000 newer events waited.",
     labels: ["outcome"],
   },
   webhookFailuresTotal: {

@@ -14,7 +14,7 @@ interface ValidateFlags {
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command(
     "validate",
-    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as sluice does at its start",
+    "check EndpointPickerConfig, gateway.yaml, dispatch.yaml and endpoints files as Sluice does at its start",
   )
     .argument("[files...]", "YAML or JSON; - = standard input")
     .option(

@@ -87,7 +87,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: RESOURCE_DEFAULTS.modelMatching,
     since: "ours",
-    help: "Whether a model name without an InferenceModel gets 404: enforce = yes; auto = yes, once sluice has found an InferenceModel of a v1alpha2 pool; off = no, and InferenceModels have no effect.",
+    help: "Whether a model name without an InferenceModel gets 404: enforce = yes; auto = yes, once Sluice has found an InferenceModel of a v1alpha2 pool; off = no, and InferenceModels have no effect.",
   },
   {
     name: "standard-shed-at",

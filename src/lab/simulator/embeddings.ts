@@ -38,7 +38,7 @@ function tokensOf(input: unknown): Uint32Array {
   if (typeof input === "string" && input !== "") return tokenize(input);
   if (Array.isArray(input) && input.length > 0 && input.every((id) => Number.isInteger(id) && id >= 0))
     return Uint32Array.from(input as number[]);
-  throw new SimApiError(400, "input must be a text, token ids, or a list of either, none of them empty", "input");
+  throw new SimApiError(400, "input must be a string, token ids, or a list of either, none of them empty", "input");
 }
 
 function unitVector(ids: Uint32Array, dimensions: number): Float32Array {

@@ -133,13 +133,13 @@ export function messagesPrompt(body: JsonObject): Prompt {
   return conversation(body.messages, toolText(body) + before);
 }
 
-/** The prompt of a response: `input` is a text or a list of messages and items, which follow the `instructions`. */
+/** The prompt of a response: `input` is a string or a list of messages and items, which follow the `instructions`. */
 function responsesPrompt(body: JsonObject): Prompt {
   const { input, instructions } = body;
   const before = typeof instructions === "string" ? `system: ${instructions}\n` : "";
   if (typeof input === "string") return conversation([{ role: "user", content: input }], before + toolText(body));
   if (!Array.isArray(input) || input.length === 0)
-    throw new SimApiError(400, "input must be a text or a list with at least one item", "input");
+    throw new SimApiError(400, "input must be a string or a list with at least one item", "input");
   // Items without a role, such as results of tools, count with all their bytes.
   const messages = input.map((item) =>
     typeof item?.role === "string" ? item : { role: "item", content: JSON.stringify(item) },

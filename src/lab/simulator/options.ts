@@ -22,12 +22,12 @@ const LIVE = { live: true };
 const FAULT = { fault: true };
 
 /**
- * Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(only in sluice)" marks the others.
+ * Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(only in Sluice)" marks the others.
  */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
   port: integer(8000, 0, 65535, "first port to listen on; 0 = any free port"),
-  instances: integer(1, 1, 64, "servers in one process, on consecutive ports (only in sluice)"),
+  instances: integer(1, 1, 64, "servers in one process, on consecutive ports (only in Sluice)"),
   "data-parallel-size": integer(1, 1, 8, "data-parallel ranks; rank i listens on port + i"),
   model: textOption("sim", "name of the base model"),
   "served-model-name": list(
@@ -37,7 +37,7 @@ const SHAPE = {
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
-    "engine whose metric names /metrics uses: vllm, sglang, trtllm-serve or triton-tensorrt-llm; except for vllm, the page shows only the load (only in sluice)",
+    "engine whose metric names /metrics uses: vllm, sglang, trtllm-serve or triton-tensorrt-llm; except for vllm, the page shows only the load (only in Sluice)",
   ),
   mode: choice(["random", "echo"], "random", "text of the answers: fixed sentences (random) or the prompt (echo)"),
   seed: integer(
@@ -70,11 +70,11 @@ const SHAPE = {
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
   "kv-events": textOption(
     "",
-    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with * (each further server adds 1 to the port), and connects to any other address. Empty = none; needs the package zeromq (only in sluice)",
+    "ZeroMQ address for KV-cache events in vLLM's form. The simulator listens on an address with * (each further server adds 1 to the port), and connects to any other address. Empty = none; needs the package zeromq (only in Sluice)",
   ),
   "kv-events-replay": textOption(
     "",
-    "ZeroMQ address to listen on for replays of these events; empty = none (only in sluice)",
+    "ZeroMQ address to listen on for replays of these events; empty = none (only in Sluice)",
   ),
   "hash-seed": textOption(DEFAULT_ENGINE.hashSeed, "seed of the block hashes (environment: PYTHONHASHSEED)"),
 
@@ -130,7 +130,7 @@ const SHAPE = {
     "slow-down while every slot is in use, relative to a single sequence",
     LIVE,
   ),
-  "time-scale": real(L.timeScale, 1e-6, 1e6, "multiplies every duration above (only in sluice)", LIVE),
+  "time-scale": real(L.timeScale, 1e-6, 1e6, "multiplies every duration above (only in Sluice)", LIVE),
 
   "failure-injection-rate": real(0, 0, 100, "percentage of requests that fail", FAULT),
   "failure-types": list(
@@ -138,24 +138,24 @@ const SHAPE = {
     `kinds of failures to inject, by default all: ${FAILURE_TYPES.join(", ")}`,
     FAULT,
   ),
-  "fail-connect": flag(false, "accept connections, but reset each at its first request (only in sluice)", FAULT),
-  "drop-after-tokens": integer(-1, -1, BIG, "reset the connection after N tokens, -1 = never (only in sluice)", FAULT),
+  "fail-connect": flag(false, "accept connections, but reset each at its first request (only in Sluice)", FAULT),
+  "drop-after-tokens": integer(-1, -1, BIG, "reset the connection after N tokens, -1 = never (only in Sluice)", FAULT),
   "stall-after-tokens": integer(
     -1,
     -1,
     BIG,
-    "stop sending after N tokens, but keep the connection open; -1 = never (only in sluice)",
+    "stop sending after N tokens, but keep the connection open; -1 = never (only in Sluice)",
     FAULT,
   ),
   "slow-body-bytes-per-sec": integer(
     0,
     0,
     BIG,
-    "bytes per second of response bodies, 0 = unlimited (only in sluice)",
+    "bytes per second of response bodies, 0 = unlimited (only in Sluice)",
     FAULT,
   ),
-  "error-until": integer(0, 0, BIG, "answer the first N requests with 503 (only in sluice)", FAULT),
-  "crash-after": durationOption(0, "exit this long after the start, 0 = never (only in sluice)", FAULT),
+  "error-until": integer(0, 0, BIG, "answer the first N requests with 503 (only in Sluice)", FAULT),
+  "crash-after": durationOption(0, "exit this long after the start, 0 = never (only in Sluice)", FAULT),
   "startup-duration": durationOption(0, "answer /health/ready with 503 for this long"),
 
   "pod-name": textOption("", "header x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),

@@ -18,6 +18,9 @@ import type { InForce } from "./in-force.ts";
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 
+/** The same array each time, as a scheduler's. */
+const NO_PREPARERS: Scheduler["preparers"] = [];
+
 /** What exchanges need of the core. */
 interface ExchangeParts
   extends Pick<ExchangeServices, "budget" | "bytesPerToken" | "flowControl" | "observer" | "onError"> {
@@ -49,14 +52,11 @@ export function coreExchanges(options: CoreOptions, parts: ExchangeParts): CoreE
     endpoints,
     decider: new RequestDecider({
       ...{ clock, random, endpoints, inForce, models, scheduler, bytesPerToken, spareRoom, calls },
-      preparation:
-        options.prepares === false
-          ? undefined
-          : new Preparation({
-              clock,
-              preparers: () => scheduler.preparers,
-              onFailed: reportUnprepared(metrics, log),
-            }),
+      preparation: new Preparation({
+        clock,
+        preparers: options.prepares === false ? () => NO_PREPARERS : () => scheduler.preparers,
+        onFailed: reportUnprepared(metrics, log),
+      }),
       ignoreSubset: options.ignoreSubset,
       onPluginError: (plugin, error) =>
         log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed; Sluice skipped it"),

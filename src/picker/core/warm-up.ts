@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
-import { withoutLastCompiler } from "../../base/process/compilers.ts";
+import { whileWarming } from "../../base/process/compilers.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
@@ -22,21 +22,25 @@ interface Prompts {
   readonly times: number;
 }
 
-/**
- * Short exchanges of each core, of 0.5 to 1 KB. V8 compiles a function that each exchange calls once after about 500 calls: with a
- * tenth fewer exchanges, the first 1,000 requests compile three times as many functions.
- * `node bench/first-requests.ts` compares these requests with later ones.
- */
-const SHORT: readonly Prompts[] = [{ words: 100, lengths: 100, times: 260 }];
-/** Long exchanges of each core, of 16 KB and 200 KB. */
+/** Exchanges of the first core: more than V8 needs before it collects types, and too few for most compilations. */
+const FIRST: readonly Prompts[] = [
+  { words: 3200, lengths: 1, times: 2 },
+  { words: 100, lengths: 60, times: 60 },
+];
+/** Exchanges of the second core with prompts of 16 KB and 200 KB. */
 const LONG: readonly Prompts[] = [
   { words: 3200, lengths: 1, times: 12 },
   { words: 40_000, lengths: 1, times: 1 },
 ];
+/**
+ * Exchanges of the second core with prompts of 0.5 to 1 KB. With `whileWarming`, V8 compiles a function that each exchange calls once
+ * after 200 calls, and after 200 more if it met new types. `node bench/first-requests.ts` compares the first requests with later ones.
+ */
+const SHORT: readonly Prompts[] = [{ words: 100, lengths: 100, times: 300 }];
 /** Prompts that begin with other words. Those of one group share four fifths, as prompts with the same instructions do. */
 const GROUPS = 6;
-/** Chunks of a long answer. */
-const CHUNKS = 400;
+/** Chunks of a long answer in each core. */
+const CHUNKS = [20, 400] as const;
 
 /** What the process has besides the built-in plugins and no wire. */
 export interface WarmUpOptions {
@@ -50,12 +54,9 @@ export interface WarmUpOptions {
  * Runs synthetic exchanges through cores of its own, so that the first real request finds compiled code: short and long
  * prompts, answers in one piece and in many. The warm-up uses neither other hosts nor the process's own core.
  *
- * There are two cores, one after the other. V8 compiles code for the objects and functions that it has seen; what it compiles for
- * one core alone, it throws away at the first request of another.
- *
- * V8's last compiler works only during the long exchanges, whose loops over bytes take up to twice the time without it. What the short
- * ones call, it compiles when real requests call it: in the warm-up this costs a twentieth of the start, and makes the first requests
- * a quarter dearer.
+ * There are two cores, one after the other. The first one plays little: V8 then knows objects and functions of two cores before it
+ * compiles. What it compiles for one core alone, it throws away at the first request of another. The long prompts come first for the
+ * same reason.
  *
  * A configuration may refuse these exchanges and serve others, such as gRPC only, or requests with a certain header. Then the
  * code before the refusal is warm. Plugins of users may act on the requests that they see, so they must not see these. With
@@ -68,13 +69,16 @@ export async function warmUp(
 ): Promise<void> {
   const isOurs = config.configured.every(({ definition }) => ours.get(definition.type) === definition);
   const played = isOurs ? config : loadConfig(undefined, ours);
-  for (const seed of [1, 2]) {
-    const core = coreOf(clock, played, seed);
-    const openExchange = (wire: Wire): Exchange => core.openExchange(wire);
-    await withoutLastCompiler(() => play(openExchange, exchangesOf(SHORT)));
-    await play(openExchange, longExchanges());
-    await core.close();
-  }
+  await whileWarming(async () => {
+    for (const [seed, exchanges] of [firstExchanges(), secondExchanges()].entries()) {
+      const core = coreOf(clock, played, seed + 1);
+      // Two functions, so that V8 does not take the one of the warm-up for the only one.
+      const openExchange =
+        seed === 0 ? (wire: Wire): Exchange => core.openExchange(wire) : core.openExchange.bind(core);
+      await play(openExchange, exchanges);
+      await core.close();
+    }
+  });
 }
 
 /** A core with a pool of its own. */
@@ -114,7 +118,7 @@ function pageOf(waiting: number, running: number): string {
   return `vllm:num_requests_waiting ${waiting}
 vllm:num_requests_running ${running}
 vllm:kv_cache_usage_perc 0.25
-vllm:lora_requests_info{max_lora="4",running_lora_adapters="",waiting_lora_adapters=""} 1
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="${waiting === 0 ? "" : "a,b"}",waiting_lora_adapters=""} 1
 vllm:cache_config_info{block_size="16",num_gpu_blocks="1600"} 1
 `;
 }
@@ -122,18 +126,24 @@ vllm:cache_config_info{block_size="16",num_gpu_blocks="1600"} 1
 /** Half of them have a streamed answer. */
 function* exchangesOf(prompts: readonly Prompts[]): Iterable<SyntheticExchange> {
   for (const { words, lengths, times } of prompts)
-    for (let i = 0; i < times; i++) yield exchange(i, words + (i % lengths), i % 2 === 0 ? STREAMED : PLAIN);
+    for (let i = 0; i < times; i++) yield exchange(i, words + (i % lengths), ANSWERS[i % ANSWERS.length]!);
 }
 
-function* longExchanges(): Iterable<SyntheticExchange> {
+function* firstExchanges(): Iterable<SyntheticExchange> {
+  yield exchange(0, 100, answer(CHUNKS[0], USAGES[0]));
+  yield* exchangesOf(FIRST);
+}
+
+function* secondExchanges(): Iterable<SyntheticExchange> {
   yield* exchangesOf(LONG);
-  yield exchange(0, 100, answer(CHUNKS));
+  yield exchange(0, 100, answer(CHUNKS[1], USAGES[0]));
+  yield* exchangesOf(SHORT);
 }
 
 /** @param number makes the prompt another one */
 function exchange(number: number, words: number, { answerType, answer: chunks }: Answer): SyntheticExchange {
   const shared = Math.round(0.8 * words);
-  const content = `${number % GROUPS} ${"word ".repeat(shared)}${number} ${"word ".repeat(words - shared)}`;
+  const content = `${number % GROUPS} ${"word ".repeat(shared)}\\n\\n${number} \\"é\\" ${"word ".repeat(words - shared)}`;
   const body = Buffer.from(
     `{"model":"warm-up","stream":${chunks.length > 1},"max_tokens":256,"temperature":0.7,"top_p":1,"n":1,"stop":null,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"${content}"}]}`,
   );
@@ -144,29 +154,42 @@ function exchange(number: number, words: number, { answerType, answer: chunks }:
     [":path", "/v1/chat/completions"],
     ["content-type", "application/json"],
     ["content-length", String(body.length)],
-    ["x-request-id", `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`],
-    ["user-agent", "warm-up"],
     ["accept", "*/*"],
+    ["accept-encoding", "gzip, deflate"],
+    ["user-agent", "warm-up"],
+    ["authorization", "Bearer warm-up"],
+    ["x-forwarded-for", "127.0.0.1"],
+    ["x-forwarded-proto", "http"],
+    ["x-request-id", `00000000-0000-4000-8000-${String(number).padStart(12, "0")}`],
+    ["traceparent", `00-${String(number).padStart(32, "0")}-0000000000000001-01`],
   ] as const;
   return { headers, body, answerType, answer: chunks };
 }
 
 type Answer = Pick<SyntheticExchange, "answerType" | "answer">;
 
-const USAGE = '"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120}';
+/** Two kinds of usage: other servers have other members. */
+const USAGES = [
+  '"usage":{"prompt_tokens":100,"total_tokens":120,"completion_tokens":20}',
+  '"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"prompt_tokens_details":{"cached_tokens":64}}',
+] as const;
 
-const PLAIN: Answer = {
+const PLAIN: readonly Answer[] = USAGES.map((usage) => ({
   answerType: "application/json",
-  answer: [Buffer.from(`{"id":"a","object":"chat.completion","choices":[{"message":{"content":"x"}}],${USAGE}}`)],
-};
+  answer: [
+    Buffer.from(
+      `{"id":"a","object":"chat.completion","created":1,"model":"warm-up","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"logprobs":null,"finish_reason":"stop"}],${usage}}`,
+    ),
+  ],
+}));
 
 /** A streamed answer with usage in its last chunk. */
-function answer(chunks: number): Answer {
-  const chunk = Buffer.from(
-    'data: {"id":"a","object":"chat.completion.chunk","choices":[{"delta":{"content":"x"}}]}\n\n',
-  );
-  const last = Buffer.from(`data: {"id":"a","choices":[],${USAGE}}\n\ndata: [DONE]\n\n`);
+function answer(chunks: number, usage: string): Answer {
+  const head = '"id":"a","object":"chat.completion.chunk","created":1,"model":"warm-up"';
+  const chunk = Buffer.from(`data: {${head},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}\n\n`);
+  const last = Buffer.from(`data: {${head},"choices":[],${usage}}\n\ndata: [DONE]\n\n`);
   return { answerType: "text/event-stream", answer: [...new Array<Buffer>(chunks).fill(chunk), last] };
 }
 
-const STREAMED = answer(4);
+const STREAMED: readonly Answer[] = USAGES.map((usage) => answer(4, usage));
+const ANSWERS: readonly Answer[] = [...STREAMED, ...PLAIN];

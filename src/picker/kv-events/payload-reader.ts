@@ -75,7 +75,7 @@ export class PayloadReader {
 
   /** Reads a text, also one in bytes. @param most the most bytes */
   text(most: number): string {
-    if (!this.isText() && !this.#isBytes()) throw new MalformedPayload("expected a text");
+    if (!this.isText() && !this.#isBytes()) throw new MalformedPayload("expected a string");
     const length = this.#length();
     if (length > most) throw new MalformedPayload("a text is too long");
     const start = this.#take(length);

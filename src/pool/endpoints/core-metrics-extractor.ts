@@ -22,7 +22,7 @@ const MAX_CUSTOM_METRICS = 64;
 
 const customMetric = z.strictObject({
   attributeKey: z
-    .string("attributeKey must be a text")
+    .string("attributeKey must be a string")
     .trim()
     .min(1, "attributeKey is empty; name the attribute")
     .max(256, "attributeKey must not be longer than 256 characters"),
@@ -31,7 +31,7 @@ const customMetric = z.strictObject({
 
 const engineConfig = z.strictObject({
   name: z
-    .string({ error: ({ input }) => (input === undefined ? "engine name is empty" : "engine name must be a text") })
+    .string({ error: ({ input }) => (input === undefined ? "engine name is empty" : "engine name must be a string") })
     .trim()
     .min(1, "engine name is empty")
     .refine((name) => name !== RESERVED, `engine name ${RESERVED} is reserved; choose another one`)
@@ -57,7 +57,7 @@ type EngineConfig = z.output<typeof engineConfig>;
 const parameters = z
   .strictObject({
     engineLabelKey: z
-      .string("engineLabelKey must be a text")
+      .string("engineLabelKey must be a string")
       .trim()
       .min(1, "engineLabelKey is empty; leave it out for the default")
       .default(ENGINE_LABEL)
@@ -65,7 +65,7 @@ const parameters = z
         "Label of an endpoint that names its engine; inference.networking.k8s.io/engine-type where it is absent.",
       ),
     defaultEngine: z
-      .string("defaultEngine must be a text")
+      .string("defaultEngine must be a string")
       .trim()
       .default(VLLM.name)
       .describe("Engine of endpoints without that label, or with a value that names no engine."),

@@ -15,7 +15,7 @@ export function scheme(standard: "http" | "https") {
 /** Schema of the path of a page: begins with a slash, no blanks. @param standard the default */
 export function path(standard: string) {
   return z
-    .string(`path must be a text such as ${standard}`)
+    .string(`path must be a string such as ${standard}`)
     .regex(PATH, `path must begin with a slash and have no blanks; write for example ${standard}`)
     .default(standard);
 }

@@ -41,7 +41,7 @@ const jwks = text.refine((place) => !isUrl(place) || isSafeUrl(place), {
 const TokenSettings = z.strictObject({
   issuer: text.describe("The exact value of the claim `iss`."),
   audience: z
-    .union([text, z.array(text).min(1).max(16)], "expected a text, or a list of texts")
+    .union([text, z.array(text).min(1).max(16)], "expected a string or a list of strings")
     .transform((one) => (typeof one === "string" ? [one] : one))
     .describe("Accepted values of the claim `aud`: a token must have one of them."),
   jwks: jwks.describe("The public keys of the issuer (JSON Web Key Set, RFC 7517): a file, or an https address."),

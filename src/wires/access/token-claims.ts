@@ -15,13 +15,13 @@ export function callerOf(
 ): Caller | string {
   const { issuer, claims: paths, choosesFlow } = settings;
   const subject = textAt(claims, ["sub"]);
-  if (subject === undefined) return `its claim \`sub\` is not a text of 1 to ${MAX_TEXT} characters`;
+  if (subject === undefined) return `its claim \`sub\` is not a string of 1 to ${MAX_TEXT} characters`;
   const read = { name: subject, objective: undefined, fairnessId: undefined } as Record<string, string | undefined>;
   for (const member of ["name", "objective", "fairnessId"] as const) {
     const path = paths[member];
     if (path === undefined || valueAt(claims, path) === undefined) continue;
     const text = textAt(claims, path);
-    if (text === undefined) return wrong(path, `is not a text of 1 to ${MAX_TEXT} characters`);
+    if (text === undefined) return wrong(path, `is not a string of 1 to ${MAX_TEXT} characters`);
     read[member] = text;
   }
   const priority = paths.priority && valueAt(claims, paths.priority);

@@ -111,8 +111,8 @@ describe("a token", () => {
     [{ realm: { models: ["a", 7] } }, /claim `realm\.models` is not a list/],
     [{ p: 1.5 }, /claim `p` is not a whole number/],
     [{ p: 2 ** 31 }, /claim `p` is not a whole number/],
-    [{ o: ["x"] }, /claim `o` is not a text/],
-    [{ preferred_username: "" }, /claim `preferred_username` is not a text/],
+    [{ o: ["x"] }, /claim `o` is not a string/],
+    [{ preferred_username: "" }, /claim `preferred_username` is not a string/],
     [{ sub: "" }, /claim `sub`/],
   ])("with claims that cannot be read is refused: %j", async (claims, detail) => {
     const { tokens } = setUp({

@@ -1,9 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { join, resolve } from "node:path";
-import { type BatchPlace, openShared, type PlaceDeps, type RedisPlace } from "../../async/batch-api/batch-place.ts";
+import {
+  type BatchPlace,
+  openShared,
+  type PlaceDeps,
+  type RedisPlace,
+  sharedObjects,
+} from "../../async/batch-api/batch-place.ts";
 import { BatchStore } from "../../async/batch-api/batch-store.ts";
 import type { Batches } from "../../async/batch-api/batches.ts";
-import { FolderObjects } from "../../async/batch-api/file-objects.ts";
+import { type FileObjects, FolderObjects, RelayedObjects } from "../../async/batch-api/file-objects.ts";
 import { BatchFolder } from "../../async/batch-api/folder.ts";
 import { FolderBatches } from "../../async/batch-api/folder-batches.ts";
 import type { PlaceSettings } from "../../async/batch-api/place-check.ts";
@@ -29,6 +35,8 @@ export interface BatchHome {
   readonly batches: Batches;
   /** For those who work on the batches. */
   readonly place: BatchPlace;
+  /** @param upload makes objects of uploaded files from now on, where processes share them; undefined = this thread makes them */
+  uploadBy(upload: FileObjects["put"] | undefined): void;
   /** Shows the metrics of the place. @param notifies whether there is a webhook @returns a function that ends it */
   showMetrics(registry: MetricsRegistry, notifies: boolean): () => void;
   close(): void;
@@ -55,6 +63,8 @@ export function folderHome(
   return {
     batches: new FolderBatches(store),
     place: { kind: "folder", folder: path, files: bucket?.settings },
+    // The thread with the work on batches moves files to the bucket anyway.
+    uploadBy() {},
     showMetrics(registry, notifies) {
       const ends = [
         ...(notifies ? [showWebhook(registry, () => store.events.figures())] : []),
@@ -112,12 +122,14 @@ async function openSharedHome(settings: Omit<RedisPlace, "kind" | "member">, dep
       member: randomBytes(8).toString("hex"),
       spool: folder.path,
     };
-    const batches = await openShared(place, false, deps);
+    const objects = new RelayedObjects(await sharedObjects(settings));
+    const batches = openShared(place, objects, false, deps);
     await batches
       .whenReady(PATIENCE)
       .catch((error) => deps.log.error({ error: messageOf(error) }, "the Batch API waits for its store"));
     return {
       ...{ batches, place },
+      uploadBy: (upload) => objects.uploadBy(upload),
       showMetrics: (registry, notifies) => (notifies ? showWebhook(registry, lateFigures(batches)) : () => {}),
       close() {
         batches.close();

@@ -38,13 +38,20 @@ const AT_A_TIME = 16;
 /** Milliseconds after which a rehearsal that does not end is given up; it takes a tenth of a second. */
 const PATIENCE = 2000;
 
-/** HPACK (RFC 7541, section 6): `:method: POST`, `:scheme: http`, names by number, kept and indexed fields. */
+/** HPACK (RFC 7541, section 6): `:method: POST`, `:scheme: http`, fields by number, and fields that the tables keep. */
 const POST_OVER_HTTP = [0x83, 0x86];
-const PATH = 0x04;
-const AUTHORITY = 0x01;
 const KEPT = 0x40;
 const INDEXED = 0x80;
 const NEWEST = 62;
+/** Names of fields that the tables do not keep. */
+const PATH = [0x04];
+const USER_AGENT = [0x0f, 58 - 0x0f];
+const AUTHORITY = 0x01;
+/** In the code of Huffman, which proxies use. */
+const HUFFMAN = {
+  path: Buffer.from("60b5773fa5d05b3b98855cbe5315761c8bf7657c1e525b2a1d1aec390a841ec635d8721508", "hex"),
+  userAgent: Buffer.from("9acac8b13fdffb602bba05c0a4d6564588c34d2e25c0a7f541aab7cfda849d29ac5fdf", "hex"),
+};
 
 /**
  * Plays synthetic exchanges over a loopback connection of their own, as Envoy in the mode FULL_DUPLEX_STREAMED would: they
@@ -139,7 +146,7 @@ class RehearsingClient {
   }
 
   #fill(): void {
-    const frames: Buffer[] = [];
+    const exchanges: { readonly stream: number; readonly exchange: SyntheticExchange }[] = [];
     while (this.#open < AT_A_TIME) {
       const next = this.#exchanges.next();
       if (next.done === true) {
@@ -147,32 +154,37 @@ class RehearsingClient {
         break;
       }
       this.#open++;
-      frames.push(...this.#framesOf(next.value));
+      exchanges.push({ stream: this.#stream, exchange: next.value });
+      this.#stream += 2;
     }
-    if (frames.length > 0) this.#socket.write(Buffer.concat(frames));
+    if (exchanges.length === 0) return;
+    const requests = exchanges.flatMap(({ stream, exchange }) => [...this.#requestOf(stream, exchange)]);
+    const answers = exchanges.flatMap(({ stream, exchange }) => [...this.#answerOf(stream, exchange)]);
+    this.#socket.write(Buffer.concat([...requests, ...answers]));
   }
 
-  *#framesOf(exchange: SyntheticExchange): Iterable<Buffer> {
-    const stream = this.#stream;
-    this.#stream += 2;
+  *#requestOf(stream: number, exchange: SyntheticExchange): Iterable<Buffer> {
     yield frame(FRAME.headers, FLAG.endHeaders, stream, stream === 1 ? FIRST_HEAD : HEAD);
-    for (const message of messagesOf(exchange, this.#writer)) {
-      const prefix = Buffer.alloc(5);
-      prefix.writeUInt32BE(message.length, 1);
-      const framed = Buffer.concat([prefix, message]);
-      for (let at = 0; at < framed.length; at += DEFAULT_FRAME_SIZE)
-        yield frame(FRAME.data, 0, stream, framed.subarray(at, at + DEFAULT_FRAME_SIZE));
-    }
+    for (const message of requestMessages(exchange, this.#writer)) yield* dataFrames(stream, message);
+  }
+
+  *#answerOf(stream: number, exchange: SyntheticExchange): Iterable<Buffer> {
+    for (const message of answerMessages(exchange, this.#writer)) yield* dataFrames(stream, message);
     yield frame(FRAME.data, FLAG.endStream, stream, Buffer.alloc(0));
   }
 }
 
 const literal = (text: string): Buffer => Buffer.concat([Buffer.from([text.length]), Buffer.from(text, "latin1")]);
 
-/** The headers of the first call, which both sides keep in their tables. */
+const coded = (bytes: Buffer): Buffer => Buffer.concat([Buffer.from([0x80 | bytes.length]), bytes]);
+
+/** The fields that each call has in full. */
+const PATH_FIELD = Buffer.concat([Buffer.from(PATH), coded(HUFFMAN.path)]);
+const AGENT_FIELD = Buffer.concat([Buffer.from(USER_AGENT), coded(HUFFMAN.userAgent)]);
+/** The headers of the first call. The tables keep three of them. */
 const FIRST_HEAD = Buffer.concat([
-  Buffer.from([...POST_OVER_HTTP, KEPT | PATH]),
-  literal(PROCESS_PATH),
+  Buffer.from(POST_OVER_HTTP),
+  PATH_FIELD,
   Buffer.from([KEPT | AUTHORITY]),
   literal("warm-up"),
   Buffer.from([KEPT]),
@@ -181,9 +193,15 @@ const FIRST_HEAD = Buffer.concat([
   Buffer.from([KEPT]),
   literal("content-type"),
   literal("application/grpc"),
+  AGENT_FIELD,
 ]);
-/** The headers of the others: the four kept ones by their numbers. */
-const HEAD = Buffer.from([...POST_OVER_HTTP, ...[3, 2, 1, 0].map((age) => INDEXED | (NEWEST + age))]);
+/** The headers of the others: the kept ones by their numbers. */
+const HEAD = Buffer.concat([
+  Buffer.from(POST_OVER_HTTP),
+  PATH_FIELD,
+  Buffer.from([2, 1, 0].map((age) => INDEXED | (NEWEST + age))),
+  AGENT_FIELD,
+]);
 
 function frame(type: number, flags: number, stream: number, payload: Uint8Array): Buffer {
   const head = Buffer.alloc(FRAME_HEADER);
@@ -194,10 +212,22 @@ function frame(type: number, flags: number, stream: number, payload: Uint8Array)
   return Buffer.concat([head, payload]);
 }
 
-function* messagesOf({ headers, body, answerType, answer }: SyntheticExchange, writer: Writer): Iterable<Buffer> {
+/** A gRPC message in DATA frames. */
+function* dataFrames(stream: number, message: Buffer): Iterable<Buffer> {
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(message.length, 1);
+  const framed = Buffer.concat([prefix, message]);
+  for (let at = 0; at < framed.length; at += DEFAULT_FRAME_SIZE)
+    yield frame(FRAME.data, 0, stream, framed.subarray(at, at + DEFAULT_FRAME_SIZE));
+}
+
+function* requestMessages({ headers, body }: SyntheticExchange, writer: Writer): Iterable<Buffer> {
   yield headersMessage(writer, REQUEST_HEADERS, headers, true);
   for (let at = 0; at < body.length; at += CHUNK)
     yield bodyMessage(writer, REQUEST_BODY, body.subarray(at, at + CHUNK), at + CHUNK >= body.length);
+}
+
+function* answerMessages({ answerType, answer }: SyntheticExchange, writer: Writer): Iterable<Buffer> {
   const answerHeaders = [
     [":status", "200"],
     ["content-type", answerType],

@@ -6,7 +6,7 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Caller } from "../../base/inference/caller.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import { folderHome } from "../batch-api/batch-home.ts";
+import { type BatchHome, folderHome } from "../batch-api/batch-home.ts";
 import type { Authenticate } from "../proxy/options.ts";
 import { batchSettings } from "./batch-settings.ts";
 import { GatewayBatches } from "./gateway-batches.ts";
@@ -14,9 +14,9 @@ import { GatewayBatches } from "./gateway-batches.ts";
 let folder: string;
 let batches: GatewayBatches;
 
-function open(): GatewayBatches {
+function open(home: BatchHome = folderHome(folder)): GatewayBatches {
   return new GatewayBatches({
-    ...{ home: folderHome(folder), settings: batchSettings.parse({}), logging: { level: "info", encoder: undefined } },
+    ...{ home, settings: batchSettings.parse({}), logging: { level: "error", encoder: undefined } },
     ...{ allowance: () => ({ requests: 0, size: 1 }), clock: new VirtualClock(), log: silentLogger },
   });
 }
@@ -64,6 +64,16 @@ describe("who may use the port of the batches", () => {
     expect(() => folderHome(folder)).toThrow(expect.objectContaining({ code: "BATCH_SERVED" }));
     await batches.close();
     batches = open();
+  });
+
+  it("leaves uploads to the thread of the batches while there is one", async () => {
+    await batches.close();
+    const uploads: unknown[] = [];
+    batches = open({ ...folderHome(folder), uploadBy: (upload) => uploads.push(typeof upload) });
+    await batches.start("http://127.0.0.1:1");
+    expect(uploads).toEqual(["function"]);
+    await batches.drain();
+    expect(uploads).toEqual(["function", "undefined"]);
   });
 
   it("answers files and batches alone", async () => {

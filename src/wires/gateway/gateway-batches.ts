@@ -128,7 +128,7 @@ export class GatewayBatches implements LocalService {
   async start(url: string): Promise<void> {
     const { settings, logging, webhook, home, clock, log } = this.#parts;
     this.#tell();
-    this.#thread = await BatchThread.start(
+    const thread = await BatchThread.start(
       {
         ...{ place: home.place, limits: this.#limits, window: settings.window, workers: settings.workers },
         ...{ gateway: url, gatewayKey: this.#secret, tls: {}, requestTimeout: REQUEST_TIMEOUT, namesBatches: true },
@@ -137,6 +137,8 @@ export class GatewayBatches implements LocalService {
       clock,
       log,
     );
+    this.#thread = thread;
+    home.uploadBy((id, path) => thread.upload(id, path));
     this.#heap?.begin();
   }
 
@@ -154,6 +156,7 @@ export class GatewayBatches implements LocalService {
   async #stop(drainTimeout: number): Promise<void> {
     const thread = this.#thread;
     this.#thread = undefined;
+    this.#parts.home.uploadBy(undefined);
     await thread?.stop(drainTimeout);
   }
 

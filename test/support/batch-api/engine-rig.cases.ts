@@ -217,7 +217,7 @@ export class EngineRig {
       outstanding: (ids) => queue.outstanding(ids),
       withdraw: (ids) => queue.withdraw(ids),
       drop: (results) => queue.drop(results),
-      hold: (isHeld) => queue.hold(isHeld),
+      allow: (until) => queue.allow(until),
     };
   }
 

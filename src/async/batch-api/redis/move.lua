@@ -1,7 +1,7 @@
 -- Moves a batch to another status. ARGV: id, member ('' = anybody may), epoch, status, 1 = the batch is open then, now in
 -- seconds, the statuses it may have now (between commas), the milliseconds for which parts stay, the id and the type of the
 -- event ('' = none), most events, the number of files; for each file its fields as in add-file.lua; then fields and values.
--- Answer: moved, stayed, lost (another process has it), late (an object was given up meanwhile).
+-- Answer: moved (with the event that was given up because too many wait, and its batch), stayed, lost (another process has it), late (an object was given up meanwhile).
 
 local id, member, status, now = ARGV[1], ARGV[2], ARGV[4], ARGV[6]
 local hash = key('batch', id)
@@ -53,7 +53,10 @@ if ARGV[9] ~= '' then
   redis.call('ZADD', key('event-order'), now, event)
   redis.call('ZADD', key('event-due'), now, event)
   if redis.call('HLEN', key('events')) > tonumber(ARGV[11]) then
-    drop_event(redis.call('ZRANGE', key('event-order'), 0, 0)[1], 'givenUp')
+    local oldest = redis.call('ZRANGE', key('event-order'), 0, 0)[1]
+    local crowded = cjson.decode(redis.call('HGET', key('events'), oldest))[2]
+    drop_event(oldest, 'givenUp')
+    return { 'moved', oldest, crowded }
   end
 end
 return 'moved'

@@ -27,7 +27,7 @@ import type {
   StoredFile,
 } from "../records.ts";
 import { S3Contents } from "../s3-contents.ts";
-import { eventType, MOST_EVENTS } from "../webhook-events.ts";
+import { eventType, logCrowdedOut, MOST_EVENTS } from "../webhook-events.ts";
 import { RedisEvents } from "./redis-events.ts";
 import { INTENT, RedisJournal } from "./redis-journal.ts";
 import { BATCH_FIELDS, batchOf, FILE_FIELDS, fileArguments, fileOf, newBatchFields, progressFields } from "./rows.ts";
@@ -295,7 +295,10 @@ export class RedisBatches implements Batches {
       ...fields.flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
       ...(counts === undefined ? [] : progressFields(counts, { underWay: 0, rate: 0, problem: "" })),
     );
-    return outcome as MoveOutcome;
+    if (!Array.isArray(outcome)) return outcome as MoveOutcome;
+    const [moved, crowded, of] = outcome as [MoveOutcome, string, string];
+    logCrowdedOut(this.#options.log, crowded, of);
+    return moved;
   }
 
   async #write({ id, epoch }: Held, fields: readonly string[]): Promise<void> {

@@ -1,3 +1,5 @@
+import { messageOf } from "../../../base/inference/errors.ts";
+import type { Redis } from "../../../base/redis/connection.ts";
 import type {
   Broker,
   BrokerEvents,
@@ -14,7 +16,7 @@ import { areCancelled, Claimer } from "./claimer.ts";
 import { HeldClaims } from "./held-claims.ts";
 import { checkKeys, readBacklog } from "./inspector.ts";
 import { LostAnswers } from "./lost-answers.ts";
-import { moveDue, reclaimRunOut } from "./requeue.ts";
+import { adoptAbandoned, moveDue, reclaimRunOut } from "./requeue.ts";
 import { SETTLED } from "./scripts.ts";
 import { QueueServer, type SortedSetDeps } from "./server.ts";
 import { SettleBatch } from "./settle-batch.ts";
@@ -36,6 +38,8 @@ class SortedSetBroker implements Broker {
   readonly #held: HeldClaims;
   readonly #lost = new LostAnswers();
   readonly #storeClock: StoreClock;
+  /** False once the server has refused the keys of llm-d-async. */
+  #adopts = true;
 
   constructor(settings: RedisSortedSetSettings, deps: SortedSetDeps) {
     this.#settings = settings;
@@ -94,12 +98,35 @@ class SortedSetBroker implements Broker {
       if (first === undefined && jump !== 0) this.#deps.log.warn({ server: redis.server }, jumpMessage(jump));
       first ??= time;
       for (const reason of buried) this.#server.events?.deadLettered(queue, reason);
-      if (requeued === 0) continue;
-      this.#server.events?.reclaimed(queue, requeued);
+      const back = requeued + (await this.#adopt(redis, queue));
+      if (back === 0) continue;
+      this.#server.events?.reclaimed(queue, back);
       this.#server.announce(queue);
     }
     // Only now: until then, some queues do not know of a jump of the clock.
     if (first !== undefined) this.#storeClock.heard(first, at);
+  }
+
+  /** @returns requests of llm-d-async that are back in the queue */
+  async #adopt(redis: Redis, queue: QueueSettings): Promise<number> {
+    if (!this.#adopts) return 0;
+    const { log } = this.#deps;
+    try {
+      const count = await adoptAbandoned(redis, queue.name);
+      if (count > 0)
+        log.info({ queue: queue.name, count }, "took over requests that llm-d-async claimed and does not renew");
+      return count;
+    } catch (error) {
+      // The own leases do not depend on these keys, which an access list may forbid and another program may use.
+      const problem = messageOf(error);
+      if (!/\b(NOPERM|WRONGTYPE)\b/.test(problem)) throw error;
+      this.#adopts = false;
+      log.warn(
+        { queue: queue.name, problem },
+        "cannot take over requests that llm-d-async claimed; Sluice does not try again",
+      );
+      return 0;
+    }
   }
 
   async check(): Promise<void> {

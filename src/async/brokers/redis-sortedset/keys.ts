@@ -3,6 +3,9 @@ export const claimsKey = (queueName: string): string => `{${queueName}}:claims`;
 export const leasesKey = (queueName: string): string => `{${queueName}}:leases`;
 /** The highest claim number of each process: it tells a store that lost data from a claim that another process took over. */
 export const ownersKey = (queueName: string): string => `{${queueName}}:owners`;
+/** Where llm-d-async keeps what it claimed, after v0.9.0: the entries, the owners, the ends of the leases in Unix seconds. */
+export const llmdKeys = (queueName: string): readonly string[] =>
+  ["claimed", "claim-owners", "claims-idx"].map((name) => `${queueName}:${name}`);
 export const deadKey = (queueName: string): string => `${queueName}:dead`;
 
 /** Token of a request's current submission, until its deadline (async-processor 5.2.2). */

@@ -5,9 +5,9 @@ import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { jumpOf, type StoreClock } from "../store-clock.ts";
-import { claimsKey, deadKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
-import { DUE, MOVE, RUN_OUT, SETTLE, SETTLED } from "./scripts.ts";
-import { SettleBatch } from "./settle-batch.ts";
+import { claimsKey, deadKey, keyNumbers, leasesKey, llmdKeys, ownersKey } from "./keys.ts";
+import { ADOPT, DUE, MOVE, RUN_OUT, SETTLE, SETTLED } from "./scripts.ts";
+import { MOST_BYTES, SettleBatch } from "./settle-batch.ts";
 
 /** Claims per step. */
 const CLAIMS_PER_STEP = 250;
@@ -98,6 +98,25 @@ function requeueOrBury(
   }
   batch.requeue(queue, claimId, encodeEnvelope({ ...message, routing: { ...routing, lostLeases } }));
   return undefined;
+}
+
+/**
+ * Takes over requests that llm-d-async claimed and no longer renews: it was stopped, and only another llm-d-async would look for
+ * its claims. Two processes that do this at once share the work (async-processor 5.2.8).
+ * @returns requests that are back in the queue
+ * @throws SluiceError of the connection
+ */
+export async function adoptAbandoned(redis: Redis, queueName: string): Promise<number> {
+  let adopted = 0;
+  for (;;) {
+    const keys = [queueName, ...llmdKeys(queueName)];
+    const [back, left] = (await redis.run(ADOPT, keys, [String(CLAIMS_PER_STEP), String(MOST_BYTES)])) as [
+      number,
+      number,
+    ];
+    adopted += back;
+    if (left === 0 || back === 0) return adopted;
+  }
 }
 
 /** Entries per step: few enough not to hold up the server, and enough to move thousands in a second. */

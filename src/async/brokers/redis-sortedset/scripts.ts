@@ -8,6 +8,7 @@ export const SETTLE = script("store-state.lua", "settle.lua");
 export const RENEW = script("store-state.lua", "renew.lua");
 export const REINSTATE = script("store-state.lua", "reinstate.lua");
 export const RUN_OUT = script("run-out.lua");
+export const ADOPT = script("adopt.lua");
 export const DUE = script("due.lua");
 export const MOVE = script("move.lua");
 export const CANCEL = script("cancel.lua");

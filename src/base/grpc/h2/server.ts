@@ -80,6 +80,8 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   resets = 0;
 
   readonly #options: H2ServerOptions;
+  /** Its own field, because code for the options of one server would be thrown away at the first call of another. */
+  readonly #handlers: H2ServerOptions["handlers"];
   readonly #server: net.Server;
   readonly #limits: ConnectionLimits;
   readonly #streamLimits: StreamLimits;
@@ -94,6 +96,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
 
   constructor(options: H2ServerOptions, clock: Clock) {
     this.#options = options;
+    this.#handlers = options.handlers;
     this.clock = clock;
     this.maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
     this.maxStreams = options.maxStreams ?? DEFAULT_MAX_STREAMS;
@@ -162,7 +165,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     if (encoding !== "" && encoding !== "gzip" && encoding !== "identity") {
       return unimplemented(`grpc-encoding ${quoted(encoding)} is not supported`);
     }
-    return this.#options.handlers.get(head.path) ?? unimplemented(`unknown method ${quoted(head.path)}`);
+    return this.#handlers.get(head.path) ?? unimplemented(`unknown method ${quoted(head.path)}`);
   }
 
   onHandlerError(error: unknown, path: string): void {

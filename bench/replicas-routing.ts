@@ -5,7 +5,7 @@
  * they do not know, as one picker would that learns of most of its own decisions 20 ms late.
  *
  *   node bench/replicas-routing.ts [--seeds 5] [--pickers 2,4,8] [--only PART-OF-A-NAME] [--trace MOONCAKE-FILE] [--window 10m]
- *                                  [--profile default]
+ *                                  [--profile default] [--delay 20ms]
  *
  * Virtual time: the figures are the same on every machine. What is judged is the mean over the seeds; beside it, how far seeds lie apart.
  */
@@ -18,7 +18,6 @@ import { traceSettings } from "../src/lab/study/trace/trace-settings.ts";
 
 /** The most that a figure may be of that of one picker; and how much less even the load may be. */
 const LIMITS = { shared: 1.1, lossy: 1.15, evenness: 0.1 };
-const DELAY = "20ms";
 const LOSS = "0.05";
 
 const { values } = parseArgs({
@@ -29,6 +28,7 @@ const { values } = parseArgs({
     trace: { type: "string" },
     window: { type: "string", default: "10m" },
     profile: { type: "string", default: "default" },
+    delay: { type: "string", default: "20ms" },
   },
 });
 
@@ -44,7 +44,7 @@ function ofWorkload(workload: string, rate: string): Case {
   };
 }
 
-const { trace, window } = values;
+const { trace, window, delay: DELAY } = values;
 const CASES: readonly Case[] = [
   ofWorkload("hot-prefix", "30"),
   ofWorkload("b2b-saas", "40"),

@@ -59,6 +59,14 @@ export const NO_LOAD: InFlightLoad = { requests: 0, tokens: 0 };
  */
 export const MOST_LEAN = 16_384;
 
+/** Load that counts at the home of another replica in addition to what is in flight there. */
+export interface PeerLean extends InFlightLoad {
+  /** The share of the request's own tokens, at most `MOST_LEAN`, that counts as well, 0 to 1. */
+  readonly share: number;
+}
+
+export const NO_LEAN: PeerLean = { ...NO_LOAD, share: 0 };
+
 /** What the other replicas of this picker have in flight at an endpoint, as they said last. */
 export interface PeerLoad extends InFlightLoad {
   /** `address:port`, as replicas name the endpoint in their messages. */
@@ -74,7 +82,7 @@ export interface PeerLoad extends InFlightLoad {
    * Load that counts here in addition, where the endpoint is the home of another replica: replicas that see the same load do not all
    * take the same endpoint. None at an endpoint of the own home. Valid until the next call.
    */
-  readonly lean: InFlightLoad;
+  readonly lean: PeerLean;
 }
 
 /** Load that was sent to an endpoint since the last scrape began that its metrics come from: they may not show it yet. */

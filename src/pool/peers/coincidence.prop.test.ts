@@ -6,7 +6,10 @@ import { Coincidence } from "./coincidence.ts";
 const LAG = 40;
 
 /** The moments as a list, and slopes of lines through all of them, each weighing less than the one after it. */
-function slowly(events: readonly { readonly at: number; readonly heard: number }[], peers: number): [number, number] {
+function slowly(
+  events: readonly { readonly at: number; readonly heard: number }[],
+  peers: number,
+): [number, number, number] {
   const moments: { begun: number; own: number; ofPeers: number; all: number }[] = [];
   for (const { at, heard } of events) {
     const last = moments.at(-1);
@@ -25,7 +28,11 @@ function slowly(events: readonly { readonly at: number; readonly heard: number }
   const rate = over.length === 0 ? 0 : mean(({ all }) => all) / mean(({ ms }) => ms);
   const slope = (of: (moment: (typeof over)[number]) => number): number =>
     peers === 0 ? 0 : Math.min(1, Math.max(0, mean(of) / (mean(({ own }) => own * own) + 1 / 32) / peers));
-  return [slope(({ own, ofPeers }) => own * ofPeers), slope(({ own, ofPeers }) => own * ofPeers - own * rate * LAG)];
+  return [
+    slope(({ own, ofPeers }) => own * ofPeers),
+    slope(({ own, ofPeers }) => own * ofPeers - own * rate * LAG),
+    over.length === 0 ? 1 : rate * LAG,
+  ];
 }
 
 describe("Coincidence", () => {
@@ -43,9 +50,10 @@ describe("Coincidence", () => {
           if (heard > 0) one.heard(heard, now, LAG);
           else one.sent(now, LAG);
         }
-        const [share, together] = slowly(events, peers);
+        const [share, together, unheard] = slowly(events, peers);
         expect(one.share(peers)).toBeCloseTo(share, 9);
         expect(one.together(peers, LAG)).toBeCloseTo(together, 9);
+        expect(one.unheard(LAG)).toBeCloseTo(unheard, 9);
       }),
     );
   });

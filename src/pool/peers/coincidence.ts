@@ -46,6 +46,12 @@ export class Coincidence {
     return milliseconds === 0 ? 0 : this.#slope(products - (own * ofPeers * lagMs) / milliseconds, peers);
   }
 
+  /** Requests of all peers that are on their way to this process on average: those of a lag. 1 before the first moment is over. */
+  unheard(lagMs: number): number {
+    const { ofPeers, milliseconds } = this.#means;
+    return milliseconds === 0 ? 1 : (ofPeers * lagMs) / milliseconds;
+  }
+
   #close(now: number): void {
     const means = this.#means;
     means.own += (this.#own - means.own) * NEW_PART;

@@ -1,4 +1,4 @@
-import { type InFlightLoad, MOST_LEAN } from "../../base/inference/endpoint.ts";
+import { type InFlightLoad, MOST_LEAN, type PeerLean } from "../../base/inference/endpoint.ts";
 import { Coincidence } from "./coincidence.ts";
 import { LEAST_INTERVAL } from "./message.ts";
 import { planUnseen } from "./unseen-plan.ts";
@@ -20,7 +20,10 @@ const SURE = 0.9;
 const NEW_PART = 1 / 256;
 /** Before the first prompt: just enough to decide between equals. */
 const LEAST_LEAN = 1;
-/** The probability from which a request counts as sent together with those of peers. */
+/**
+ * The probability from which a request counts as sent together with those of peers. And so many requests of peers on their way give a
+ * lean its full weight: with fewer, replicas seldom meet, and a lean would only make the load uneven.
+ */
 const HALF = 0.5;
 
 /** An address of the pool, with what peers have probably just sent there. */
@@ -55,7 +58,8 @@ export class PeerPace {
   #version = 0;
   /** Computed with the plan. */
   #trust = 0;
-  readonly #lean = { requests: 0, tokens: 0 };
+  readonly #lean = { requests: 0, tokens: 0, share: 0 };
+  #leanIsOld = true;
 
   /** Tokens of a request of this process, on average. */
   get tokens(): number {
@@ -68,12 +72,13 @@ export class PeerPace {
     this.#pool = pool;
     this.#loads = pool.map(({ known }) => known);
     this.#out = new Float64Array(pool.length);
-    this.#plannedAt = Number.NaN;
+    this.#changed();
   }
 
   /** An own message is back: those of peers have come about as far. @param ms how long it took */
   came(ms: number): void {
     this.lagMs += (LEAST_INTERVAL + Math.min(LONGEST_WAY, ms) - this.lagMs) * NEW_WAY;
+    this.#leanIsOld = true;
   }
 
   /** This process has sent a request. @param tokens that the endpoint has to compute */
@@ -82,24 +87,24 @@ export class PeerPace {
     this.#squares += (tokens * tokens - this.#squares) * NEW_PART;
     this.#recent = this.#recentAt(now) + 1;
     this.#sentAt = now;
-    this.#plannedAt = Number.NaN;
     this.coincidence.sent(now, this.lagMs);
+    this.#changed();
   }
 
   /** A peer says that it has sent so many requests. */
   heard(requests: number, now: number): void {
     this.coincidence.heard(requests, now, this.lagMs);
-    this.#plannedAt = Number.NaN;
+    this.#changed();
   }
 
   /**
    * The load that counts at the home of another replica: a request that it may just have sent, and that others would wait for. Long
-   * prompts make others wait longer, and so they weigh by their length. The request counts only where replicas get their requests
-   * together. Valid until the next call.
+   * prompts make others wait longer, and so they weigh by their length. All weighs less where few requests of peers are on their way.
+   * The request counts only where replicas get their requests together. Valid until the next call.
    */
-  lean(): InFlightLoad {
-    this.#lean.requests = this.coincidence.together(this.busy, this.lagMs) >= HALF ? 1 : 0;
-    this.#lean.tokens = this.#tokens === 0 ? LEAST_LEAN : Math.min(MOST_LEAN, this.#squares / this.#tokens);
+  lean(): PeerLean {
+    // Each endpoint asks, in each decision.
+    if (this.#leanIsOld) this.#findLean();
     return this.#lean;
   }
 
@@ -112,6 +117,21 @@ export class PeerPace {
   version(now: number): number {
     this.#plan(now);
     return this.#version;
+  }
+
+  #changed(): void {
+    this.#plannedAt = Number.NaN;
+    this.#leanIsOld = true;
+  }
+
+  #findLean(): void {
+    const { coincidence, lagMs } = this;
+    const together = coincidence.together(this.busy, lagMs);
+    const tokens = this.#tokens === 0 ? LEAST_LEAN : Math.min(MOST_LEAN, this.#squares / this.#tokens);
+    this.#lean.requests = together >= HALF ? 1 : 0;
+    this.#lean.share = Math.min(1, (together + coincidence.unheard(lagMs)) / HALF);
+    this.#lean.tokens = Math.max(LEAST_LEAN, this.#lean.share * tokens);
+    this.#leanIsOld = false;
   }
 
   #recentAt(now: number): number {
@@ -129,9 +149,13 @@ export class PeerPace {
     const wasPlanned = this.#isPlanned;
     this.#isPlanned = planUnseen(
       {
-        ...{ loads: this.#loads, replicas: this.busy + 1, self: this.self, together },
+        loads: this.#loads,
+        replicas: this.busy + 1,
+        self: this.self,
+        together,
         each: this.#trust > SURE ? 0 : this.coincidence.share(this.busy) * recent * (1 - this.#trust),
-        ...{ tokens: this.#tokens, lean: this.lean().tokens },
+        tokens: this.#tokens,
+        lean: this.lean().tokens,
       },
       this.#out,
     );

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { FakeStore, TestReplica } from "../../../test/support/peers/replicas.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { PeerLean } from "../../base/inference/endpoint.ts";
 import type { SharedBlocks } from "../../base/plugin/shared-prefixes.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
@@ -294,6 +295,24 @@ describe("the home of a replica", () => {
     expect(lean()).toBeLessThan(5500);
     for (let i = 0; i < 2000; i++) a.send(i % 2, 1e6);
     expect(lean()).toBe(16_384);
+  });
+
+  it("weighs less where few requests of peers are on their way, the own prompt included, and in full from one in two lags on", () => {
+    const leanAt = (everyMs: number): PeerLean => {
+      const { clock, replicas } = setUp(2, { endpoints: 2 });
+      const [a, b] = replicas;
+      for (let i = 0; i < 200; i++) {
+        a.send(0, 1000);
+        clock.advance(everyMs / 2);
+        b.send(i % 2, 1000);
+        clock.advance(everyMs / 2);
+      }
+      return a.registry.list().flatMap(({ peers }) => (peers!.lean.tokens === 0 ? [] : [peers!.lean]))[0]!;
+    };
+    expect(leanAt(30)).toMatchObject({ share: 1, tokens: 1000 });
+    // A request of the peer each second is on its way for 20 ms: half of one would weigh in full.
+    expect(leanAt(1000).share).toBeCloseTo(0.04, 3);
+    expect(leanAt(1000).tokens).toBeCloseTo(40, 0);
   });
 });
 

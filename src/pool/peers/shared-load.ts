@@ -1,4 +1,4 @@
-import { type InFlightLoad, NO_LOAD } from "../../base/inference/endpoint.ts";
+import { type InFlightLoad, NO_LEAN, NO_LOAD, type PeerLean } from "../../base/inference/endpoint.ts";
 import type { PeerPart, PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { PeerPace, PlannedAddress } from "./peer-pace.ts";
 
@@ -48,8 +48,8 @@ export class SharedLoad implements PeerPart, PlannedAddress {
     return now - oldest;
   }
 
-  get lean(): InFlightLoad {
-    return this.isHome || this.#pace.busy === 0 ? NO_LOAD : this.#pace.lean();
+  get lean(): PeerLean {
+    return this.isHome || this.#pace.busy === 0 ? NO_LEAN : this.#pace.lean();
   }
 
   get known(): InFlightLoad {

@@ -84,7 +84,14 @@ describe("inflight-load-producer", () => {
 
   it("counts the load of other replicas, unless it shall not", () => {
     const unseen = () => ({ requests: 0.5, tokens: 7 });
-    const peers = { key: "", requests: 2, tokens: 50, ageMs: () => 0, unseen, lean: { requests: 0, tokens: 100 } };
+    const peers = {
+      key: "",
+      requests: 2,
+      tokens: 50,
+      ageMs: () => 0,
+      unseen,
+      lean: { requests: 0, tokens: 100, share: 1 },
+    };
     const pool = [endpointOf(0, { inFlight: { requests: 5, tokens: 60 }, peers })];
     const counted = (parameters: object): number[] => {
       const candidates = columnsOf(pool, OWN);
@@ -96,7 +103,7 @@ describe("inflight-load-producer", () => {
   });
 
   it("shares a prompt out among replicas, except at the one endpoint that has most of it", () => {
-    const lean = { requests: 1, tokens: 100 };
+    const lean = { requests: 1, tokens: 100, share: 1 };
     const peers = { key: "", requests: 0, tokens: 0, ageMs: () => 0, unseen: () => ({ requests: 0, tokens: 0 }), lean };
     const counted = (matched: readonly number[], tokens = 1000): [number[], number[]] => {
       const pool = matched.map((_, slot) => endpointOf(slot, { peers }));
@@ -116,5 +123,7 @@ describe("inflight-load-producer", () => {
       [1, 1, 1],
       [16_484, 16_484, 16_484],
     ]);
+    lean.share = 0.25;
+    expect(counted([0, 0], 1000)[1]).toEqual([350, 350]);
   });
 });

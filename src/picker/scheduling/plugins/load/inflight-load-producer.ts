@@ -86,7 +86,7 @@ export const inflightLoadProducer = defineProducer({
           if (i === holder) continue;
           requests[i]! += lean.requests;
           // The request may have to wait for one that a peer has just sent, and that one for it.
-          tokens[i]! += lean.tokens + Math.min(MOST_LEAN, uncached[i]!);
+          tokens[i]! += lean.tokens + lean.share * Math.min(MOST_LEAN, uncached[i]!);
         } else if (peers !== undefined) {
           requests[i]! -= peers.requests;
           tokens[i]! -= peers.tokens;

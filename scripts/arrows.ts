@@ -208,7 +208,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "picker/apis": ["base/grpc", "base/plugin"],
   "picker/flowcontrol": ["base/plugin"],
   "picker/limits": ["picker/scheduling", "base/document", "base/redis"],
-  "picker/testing": ["picker/decisions", "picker/scheduling", "base/plugin"],
+  "picker/testing": ["picker/decisions", "picker/scheduling", "base/document", "base/plugin"],
   "picker/decisions": ["picker/scheduling", "base/document", "base/plugin"],
   "picker/scheduling": ["picker/kv-events", "picker/prefix", "base/document", "base/plugin"],
   "picker/kv-events": ["picker/prefix", "base/plugin"],

@@ -28,6 +28,12 @@ describe("readDocument", () => {
       code: "DOCUMENT_MISSING",
       message: `${missing} does not exist`,
     });
+    const typed = join(folder, "endpionts.yaml");
+    file("endpoints.yaml", "");
+    file("endpionts.json", "");
+    await expect(readDocument(typed, { maxBytes: 9 })).rejects.toMatchObject({
+      message: `${typed} does not exist; did you mean ${join(folder, "endpoints.yaml")}?`,
+    });
     await expect(readDocument(folder, { maxBytes: 9 })).rejects.toMatchObject({
       code: "DOCUMENT_UNREADABLE",
       message: `${folder} is a directory, not a file`,

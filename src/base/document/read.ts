@@ -1,6 +1,9 @@
+import { readdirSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { Document } from "./document.ts";
+import { nearest } from "./nearest.ts";
 import { parseDocument } from "./parse.ts";
 
 /**
@@ -60,9 +63,25 @@ function decode(bytes: Uint8Array, path: string): string {
 export function unreadable(path: string, cause: unknown): SluiceError {
   const code = (cause as NodeJS.ErrnoException).code;
   if (code === "ENOENT" || code === "ENOTDIR")
-    return new SluiceError("DOCUMENT_MISSING", `${path} does not exist`, { cause });
+    return new SluiceError("DOCUMENT_MISSING", `${path} does not exist${nearFile(path)}`, { cause });
   if (code === "EISDIR") return new SluiceError("DOCUMENT_UNREADABLE", `${path} is a directory, not a file`, { cause });
   if (code === "EACCES" || code === "EPERM")
     return new SluiceError("DOCUMENT_UNREADABLE", `this user has no permission to read ${path}`, { cause });
   return new SluiceError("DOCUMENT_UNREADABLE", `${path} cannot be read: ${messageOf(cause)}`, { cause });
+}
+
+/** `; did you mean ...?` for a file of the same kind beside a missing one, or nothing. */
+function nearFile(path: string): string {
+  const [folder, ending] = [dirname(path), extname(path)];
+  try {
+    const beside = readdirSync(folder).filter((name) => extname(name) === ending);
+    // Without the ending, which would make all names of its kind alike.
+    const found = nearest(
+      basename(path, ending),
+      beside.map((name) => basename(name, ending)),
+    );
+    return found === undefined ? "" : `; did you mean ${join(folder, found + ending)}?`;
+  } catch {
+    return "";
+  }
 }

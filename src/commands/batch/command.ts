@@ -22,6 +22,7 @@ export function withApiBatches(batch: Command): Command {
 
 function listCommand(): Command {
   return part("ls", "list the batches of the Batch API with progress, rate, tokens and gate")
+    .alias("list")
     .option("-n <count>", "number of batches, up to 100", "20")
     .option("--json", "print one JSON document", false)
     .action(async (flags: SourceFlags & { readonly n: string; readonly json: boolean }) => {

@@ -60,7 +60,7 @@ export class FolderSource implements BatchSource {
     if (batch !== undefined) return batch;
     throw new SluiceError(
       "BATCH_API_REFUSED",
-      `there is no batch ${JSON.stringify(id.slice(0, 100))} in ${this.#path}`,
+      `there is no batch ${JSON.stringify(id.slice(0, 100))} in ${this.#path}; sluice batch ls --dir ${this.#path} lists the batches`,
     );
   }
 

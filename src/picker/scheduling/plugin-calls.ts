@@ -200,6 +200,17 @@ export function refusePromise(result: unknown): void {
 }
 
 /**
+ * Refuses what a scorer returned instead of writing it. A typed array is none of that: `out.fill(1)` returns `out`.
+ * @throws SluiceError PLUGIN_ASYNC, PLUGIN_ANSWER
+ */
+export function refuseScores(result: unknown): void {
+  if (result === undefined) return;
+  refusePromise(result);
+  if (Array.isArray(result))
+    throw new SluiceError("PLUGIN_ANSWER", "it returned an array; it must write the score of candidate i to `out[i]`");
+}
+
+/**
  * Returns the answer of a plugin that may refuse requests.
  * @returns undefined when it did not refuse
  * @throws SluiceError PLUGIN_ASYNC, PLUGIN_ANSWER for anything but a rejection and nothing

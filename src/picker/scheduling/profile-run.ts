@@ -8,7 +8,7 @@ import type { AttributeKey } from "../../base/plugin/keys.ts";
 import type { Peer } from "../../base/plugin/kinds.ts";
 import { type CandidateColumns, fillFirst } from "./candidates.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
-import { type CallReporter, refusePromise } from "./plugin-calls.ts";
+import { type CallReporter, refusePromise, refuseScores } from "./plugin-calls.ts";
 import type { Profile } from "./profile.ts";
 
 /** The most endpoints of a result. */
@@ -175,7 +175,7 @@ export class ProfileRun {
       this.#context.out = out;
       columns.scope = scorer.scope;
       try {
-        refusePromise(scorer.plugin.score(this.#context));
+        refuseScores(scorer.plugin.score(this.#context));
       } catch (error) {
         out.fill(0, 0, count);
         this.#calls.failed("Scorer", scorer, error);

@@ -310,3 +310,34 @@ describe("a sketch", () => {
     ]);
   });
 });
+
+describe("a test with a mistake", () => {
+  it.each([
+    [
+      "an endpoint",
+      { endpoints: [{ name: "a", prot: 8000 }] },
+      "the endpoint a: unknown key `prot`; did you mean `port`?",
+    ],
+    ["the request", { endpoints, request: { promt: "x" } }, "the request: unknown key `promt`; did you mean `prompt`?"],
+    ["the scene", { endpoints, requests: request }, "the scene: unknown key `requests`; did you mean `request`?"],
+  ])("names an unknown key of %s", (_, scene, message) => {
+    expect(failure(() => expectPick({ plugins: [zone], ...scene } as PickScene))).toBe(message);
+  });
+
+  it("names a scorer that returns its scores instead of writing them; what fill returns is no mistake", () => {
+    const returns = defineScorer({
+      type: "returning-scorer",
+      describe: "Returns scores.",
+      create: () => ({ score: (() => [1, 0, 0]) as never }),
+    });
+    expect(failure(() => expectPick({ plugins: [returns], endpoints }))).toContain(
+      "it must write the score of candidate i to `out[i]`",
+    );
+    const fills = defineScorer({
+      type: "filling-scorer",
+      describe: "Fills.",
+      create: () => ({ score: (({ out }: { out: Float64Array }) => out.fill(1)) as never }),
+    });
+    expect(scoreWith(fills, { endpoints })).toEqual({ a: 1, b: 1, c: 1 });
+  });
+});

@@ -8,7 +8,7 @@ import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { Pick } from "./pick.ts";
 import { BUILT_IN, describedBy, failureOf, ofKind, type PluginUse } from "./plugin-uses.ts";
-import { type EndpointSketch, endpointOf, type RequestSketch, requestOf } from "./sketches.ts";
+import { type EndpointSketch, endpointOf, type RequestSketch, refuseUnknownKeys, requestOf } from "./sketches.ts";
 
 /** The input of a decision in a test. */
 export interface PickScene {
@@ -29,12 +29,17 @@ export interface PickScene {
   readonly seed?: number;
 }
 
+const SCENE_KEYS = {
+  ...{ plugins: true, profiles: true, endpoints: true, request: true, earlier: true, prepared: true, seed: true },
+} as const;
+
 /**
  * Schedules a request as the running process would, with a clock that does not move. Returns the outcome with assertions:
  * `expectPick({ plugins: [mine], endpoints: [...] }).toBe("pod-a")`. Needs no test framework.
  * @throws Error when the scene is wrong, or a plugin throws
  */
 export function expectPick(scene: PickScene): Pick {
+  refuseUnknownKeys(scene, SCENE_KEYS, "the scene");
   const names = scene.endpoints.map(({ name }) => name);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Error(`two endpoints are called ${twice}; give each a different name`);

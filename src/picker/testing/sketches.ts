@@ -1,3 +1,4 @@
+import { didYouMean } from "../../base/document/nearest.ts";
 import { type Endpoint, type EndpointState, hostPort, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -38,11 +39,29 @@ export interface EndpointSketch {
   readonly rank?: number;
 }
 
+/** Tests run without a check of their types: a key with a typing error would leave the default in place. */
+type Keys<T> = Readonly<Record<keyof T, true>>;
+
+/** @param what the sketch, as the message names it @throws Error that names an unknown key and the nearest known one */
+export function refuseUnknownKeys<T extends object>(sketch: T, known: Keys<Required<T>>, what: string): void {
+  for (const key of Object.keys(sketch))
+    if (!Object.hasOwn(known, key))
+      throw new Error(`${what}: unknown key \`${key}\`${didYouMean(key, Object.keys(known))}`);
+}
+
+const ENDPOINT_KEYS: Keys<EndpointSketch> = {
+  ...{ name: true, waiting: true, running: true, kvUsage: true, labels: true, inFlight: true, lora: true },
+  ...{ blockSize: true, blocks: true, attributes: true, node: true, metricsAge: true, state: true },
+  ...{ namespace: true, address: true, port: true, rank: true },
+};
+
 /**
  * Returns an endpoint as plugins see it, at monotonic 0.
  * @param slot its number, from 0 up, different for each endpoint of a test
+ * @throws Error for an unknown key
  */
 export function endpointOf(sketch: EndpointSketch, slot = 0): Endpoint {
+  refuseUnknownKeys(sketch, ENDPOINT_KEYS, `the endpoint ${sketch.name}`);
   const { name, namespace = "default", address = `10.0.${slot >> 8}.${slot & 255}`, port = 8000 } = sketch;
   const { waiting = 0, running = 0, kvUsage = 0, metricsAge = 0, lora = {}, inFlight = 0 } = sketch;
   const { blockSize = Number.NaN, blocks = Number.NaN } = sketch;
@@ -88,8 +107,14 @@ export interface RequestSketch {
   readonly id?: string;
 }
 
-/** Returns a request as plugins see it. */
+const REQUEST_KEYS: Keys<RequestSketch> = {
+  ...{ prompt: true, headers: true, model: true, targetModel: true, priority: true, objective: true },
+  ...{ fairnessId: true, streaming: true, maxTokens: true, cacheSalt: true, id: true },
+};
+
+/** Returns a request as plugins see it. @throws Error for an unknown key */
 export function requestOf(sketch: RequestSketch = {}): InferenceRequest {
+  refuseUnknownKeys(sketch, REQUEST_KEYS, "the request");
   const { prompt = "", headers = {}, model = "model", priority = 0 } = sketch;
   const body = new TextEncoder().encode(prompt);
   return {

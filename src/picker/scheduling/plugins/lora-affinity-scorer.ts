@@ -4,7 +4,8 @@ import { defineScorer } from "../../../base/plugin/define.ts";
 /** scheduling 3.9. An endpoint with stale metrics gets the worst score of the others, as for every stale value. */
 export const loraAffinityScorer = defineScorer({
   type: "lora-affinity-scorer",
-  describe: "Prefers endpoints that run the requested LoRA adapter, then those with room for one more.",
+  describe:
+    "Prefers endpoints that run the requested LoRA adapter (score 1), then those with room for one more (0.8), then those where the adapter waits (0.6).",
   create: () => ({
     score({ request, candidates, out }) {
       const { endpoints, fresh, count } = candidates;

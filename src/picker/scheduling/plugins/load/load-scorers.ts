@@ -25,7 +25,7 @@ function lowerIsBetter(values: Float64Array, count: number, out: Float64Array): 
 /** scheduling 3.9 */
 export const queueScorer = defineScorer({
   type: "queue-scorer",
-  describe: "Prefers endpoints with fewer waiting requests, relative to the other candidates.",
+  describe: "Prefers endpoints with fewer waiting requests: score 1 for the fewest, 0 for the most, linear between.",
   create: () => ({
     score({ candidates, out }) {
       lowerIsBetter(candidates.waiting, candidates.count, out);
@@ -36,7 +36,7 @@ export const queueScorer = defineScorer({
 /** scheduling 3.9 */
 export const runningRequestsSizeScorer = defineScorer({
   type: "running-requests-size-scorer",
-  describe: "Prefers endpoints with fewer running requests, relative to the other candidates.",
+  describe: "Prefers endpoints with fewer running requests: score 1 for the fewest, 0 for the most, linear between.",
   create: () => ({
     score({ candidates, out }) {
       lowerIsBetter(candidates.running, candidates.count, out);
@@ -99,7 +99,8 @@ const activeRequestParameters = z.strictObject({
 /** scheduling 3.9 */
 export const activeRequestScorer = defineScorer({
   type: "active-request-scorer",
-  describe: "Prefers endpoints with fewer requests in flight from this process.",
+  describe:
+    "Prefers endpoints with fewer requests in flight from this process: score 1 without any, 0 for the most, linear between.",
   parameters: activeRequestParameters,
   requires: [IN_FLIGHT_REQUESTS],
   create: ({ idleThreshold, maxBusyScore }) => ({

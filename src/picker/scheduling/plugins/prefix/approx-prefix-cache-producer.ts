@@ -55,7 +55,10 @@ const parameters = z
       .boolean()
       .default(true)
       .describe("Take block size and capacity from the cache configuration of an engine, if the engine reports it."),
-    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; a value below 64 counts as 64."),
+    blockSizeTokens: z
+      .int()
+      .default(DEFAULT_BLOCK_TOKENS)
+      .describe("Tokens per block, at least 64: the default and every other value below 64 mean 64."),
     blockSize: z
       .int()
       .optional()

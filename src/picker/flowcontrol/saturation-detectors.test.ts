@@ -8,7 +8,7 @@ import {
   requestOf,
   unscraped,
 } from "../../../test/support/scheduling/fakes.cases.ts";
-import { NO_LOAD } from "../../base/inference/endpoint.ts";
+import { NO_LEAN } from "../../base/inference/endpoint.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { LegacyAdmission } from "./legacy-admission.ts";
@@ -143,7 +143,7 @@ describe("utilization detector", () => {
 
 /** What other replicas have in flight, and have probably sent since they said so. */
 const peersOf = (requests: number, tokens: number) => ({
-  ...{ key: "", requests: 0, tokens: 0, lean: NO_LOAD, ageMs: () => 0 },
+  ...{ key: "", requests: 0, tokens: 0, lean: NO_LEAN, ageMs: () => 0 },
   unseen: (now: number) => (now === 0 ? { requests, tokens } : { requests: 0, tokens: 0 }),
 });
 

@@ -4,7 +4,7 @@ import { endpointOf, requestOf, unscraped } from "../../../test/support/scheduli
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { SchedulingResult } from "../../base/inference/decision-record.ts";
-import { type Endpoint, NO_LOAD } from "../../base/inference/endpoint.ts";
+import { type Endpoint, NO_LEAN } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { definePicker, defineProducer, defineScorer } from "../../base/plugin/define.ts";
@@ -363,7 +363,7 @@ describe("the reports of a scheduler", () => {
         tokens: 1,
         ageMs: () => ageMs,
         unseen: () => ({ requests: 0.5, tokens: 9 }),
-        lean: NO_LOAD,
+        lean: NO_LEAN,
       },
     });
     const pool = [

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EngineRig, engineRigs, inputLine, inputLines } from "../../../test/support/batch-api/engine-rig.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { flowHeaders, laneQueue } from "./batch-task.ts";
 
 const rig = engineRigs();
@@ -160,6 +161,36 @@ describe("BatchEngine", () => {
     writeFileSync(r.folder.content(r.get(id).inputFileId), inputLines(2));
     await r.pass(6000);
     expect((await r.finish(id)).status).toBe("completed");
+  });
+
+  it("sends no line a second time that is in the queue when it goes on after a problem", async () => {
+    const r = rig();
+    const submitted: string[] = [];
+    let problems = 0;
+    const producer = r.queue.producer.bind(r.queue);
+    r.queue.producer = async (...names) => {
+      const inner = await producer(...names);
+      return {
+        ...inner,
+        submitRequests: async (requests) => {
+          if (submitted.length > 0 && problems++ === 0) throw new SluiceError("BATCH_STORE", "no more handles");
+          submitted.push(...requests.map(({ id }) => id));
+          await inner.submitRequests(requests);
+        },
+      };
+    };
+    r.engine.start();
+    const id = r.batch(inputLines(20));
+    await r.pass(1000);
+    const claims = await r.claim(3);
+    await r.settle(claims.slice(0, 2));
+    await r.pass(1000);
+    expect(r.get(id).problem).toContain("no more handles");
+    await r.pass(6000);
+    await r.settle(claims.slice(2));
+    expect(await r.finish(id)).toMatchObject({ status: "completed", completed: 20 });
+    expect([problems > 0, submitted.length, new Set(submitted).size]).toEqual([true, 20, 20]);
+    await r.engine.stop();
   });
 
   it(

@@ -16,13 +16,19 @@ class SharedBatches extends FolderBatches {
   readonly taking: boolean[] = [];
   released = 0;
   readonly left: string[] = [];
-  /** What the end of the work on a batch waits for. */
-  leaving = async (): Promise<void> => {};
+  /** What comes between the end of a batch in the store and the answer of the store. */
+  answering = async (): Promise<void> => {};
 
   override async look(takesMore?: boolean): Promise<readonly HeldBatch[]> {
     if (this.isAway) throw new SluiceError("BROKER_UNAVAILABLE", "away");
     this.taking.push(takesMore === true);
     return this.isTaken ? [] : (await super.look()).map((batch) => ({ ...batch, epoch: this.epoch }));
+  }
+
+  override async move(...args: Parameters<FolderBatches["move"]>): Promise<boolean> {
+    const moved = await super.move(...args);
+    if (args[1] === "completed") await this.answering();
+    return moved;
   }
 
   override async release(): Promise<void> {
@@ -31,7 +37,6 @@ class SharedBatches extends FolderBatches {
 
   override async leave(batch: Parameters<FolderBatches["leave"]>[0]): Promise<void> {
     this.left.push(batch.id);
-    await this.leaving();
     await super.leave(batch);
   }
 }
@@ -121,12 +126,13 @@ describe("an engine that shares its batches", () => {
 
   it("counts no batch as lost that it has ended itself, though a look came between its end and that of the work", async () => {
     const { r, id } = await running();
-    r.shared.leaving = () => delay(r.clock, 2000);
+    r.shared.answering = () => delay(r.clock, 2000);
     expect(await r.finish(id)).toMatchObject({ status: "completed", completed: 20 });
     await r.pass(1000);
     expect(r.engine.shared).toMatchObject({ held: 1, lost: 0 });
     await r.pass(3000);
     expect(r.engine.shared).toMatchObject({ held: 0, lost: 0 });
+    expect(r.shared.left).toEqual([id]);
     await r.engine.stop();
   });
 

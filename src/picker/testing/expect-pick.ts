@@ -8,7 +8,14 @@ import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { Pick } from "./pick.ts";
 import { BUILT_IN, describedBy, failureOf, ofKind, type PluginUse } from "./plugin-uses.ts";
-import { type EndpointSketch, endpointOf, type RequestSketch, refuseUnknownKeys, requestOf } from "./sketches.ts";
+import {
+  type EndpointSketch,
+  endpointOf,
+  type Keys,
+  type RequestSketch,
+  refuseUnknownKeys,
+  requestOf,
+} from "./sketches.ts";
 
 /** The input of a decision in a test. */
 export interface PickScene {
@@ -29,9 +36,9 @@ export interface PickScene {
   readonly seed?: number;
 }
 
-const SCENE_KEYS = {
+const SCENE_KEYS: Keys<PickScene> = {
   ...{ plugins: true, profiles: true, endpoints: true, request: true, earlier: true, prepared: true, seed: true },
-} as const;
+};
 
 /**
  * Schedules a request as the running process would, with a clock that does not move. Returns the outcome with assertions:

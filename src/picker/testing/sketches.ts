@@ -40,10 +40,10 @@ export interface EndpointSketch {
 }
 
 /** Tests run without a check of their types: a key with a typing error would leave the default in place. */
-type Keys<T> = Readonly<Record<keyof T, true>>;
+export type Keys<T> = Readonly<Record<keyof T, true>>;
 
 /** @param what the sketch, as the message names it @throws Error that names an unknown key and the nearest known one */
-export function refuseUnknownKeys<T extends object>(sketch: T, known: Keys<Required<T>>, what: string): void {
+export function refuseUnknownKeys<T extends object>(sketch: T, known: Keys<T>, what: string): void {
   for (const key of Object.keys(sketch))
     if (!Object.hasOwn(known, key))
       throw new Error(`${what}: unknown key \`${key}\`${didYouMean(key, Object.keys(known))}`);

@@ -1,27 +1,34 @@
 import { setFlagsFromString } from "node:v8";
 import { givenOptions, isMeasured } from "./v8-options.ts";
 
-/** Calls after which V8 compiles a function, and calls that it waits once a function has met new types. */
-const WARMING = ["--invocation-count-for-maglev=200", "--minimum-invocations-after-ic-update=200"];
+/**
+ * Calls after which Maglev compiles a function, calls that V8 waits once a function has met new types, and calls after which
+ * TurboFan compiles again what Maglev has compiled.
+ */
+const COUNTS = ["invocation-count-for-maglev", "minimum-invocations-after-ic-update", "invocation-count-for-turbofan"];
+const WARMING = [200, 200, 30_000];
 /** V8's own numbers. */
-const USUAL = ["--invocation-count-for-maglev=400", "--minimum-invocations-after-ic-update=500"];
-/** Calls after which TurboFan compiles a function again; V8 has 3,000. */
-const LAST = "--invocation-count-for-turbofan=30000";
+const USUAL = [400, 500, 3000];
 
 /**
- * Runs `work`, which calls functions as real work will, so that V8 compiles them after half as many calls as usual. From then on,
- * V8's last compiler, TurboFan, waits for ten times as many calls as usual.
+ * Runs `work`, which calls functions as real work will. Maglev compiles them after half as many calls as usual, and TurboFan, V8's
+ * last compiler, waits for ten times as many: then it does not work beside the first requests. What V8 compiles later has the usual
+ * numbers.
  *
  * An operator who chooses compilers in `NODE_OPTIONS` keeps them: then this only runs `work`.
  */
 export async function whileWarming(work: () => Promise<void>): Promise<void> {
   if (!isMeasured() || choosesCompilers(givenOptions())) return work();
-  for (const flag of [LAST, ...WARMING]) setFlagsFromString(flag);
+  setCounts(WARMING);
   try {
     await work();
   } finally {
-    for (const flag of USUAL) setFlagsFromString(flag);
+    setCounts(USUAL);
   }
+}
+
+function setCounts(counts: readonly number[]): void {
+  for (const [i, name] of COUNTS.entries()) setFlagsFromString(`--${name}=${counts[i]}`);
 }
 
 /** Whether these options of Node.js say which compilers V8 uses. */

@@ -22,7 +22,7 @@ const ENTRIES = [
 
 /**
  * What stays a dependency: OpenTelemetry, whose API has to be the copy of the application and whose exporter is loaded only with tracing;
- * the clients of Pub/Sub and S3, which users install beside sluice; uPlot, whose files go into reports as they are.
+ * the clients of Pub/Sub and S3, which users install beside Sluice; uPlot, whose files go into reports as they are.
  */
 const EXTERNAL = [/^node:/, /^@opentelemetry\//, /^@google-cloud\//, /^@aws-sdk\//, /^uplot\b/];
 

@@ -25,7 +25,7 @@ export interface Rig {
   readonly model: string;
   /** A folder that ends with the run. */
   readonly folder: string;
-  /** The command line of sluice before the subcommand. */
+  /** The command line of Sluice before the subcommand. */
   readonly main: readonly string[];
 }
 

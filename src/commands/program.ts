@@ -1,6 +1,6 @@
 /**
  * What `main.ts` loads after its check of the Node.js version. The version is the one answer that needs no command line: programs
- * ask for it to see whether sluice is there.
+ * ask for it to see whether Sluice is there.
  */
 import { VERSION } from "../base/process/version.ts";
 import { keepCompiled } from "./compile-cache.ts";

@@ -57,7 +57,7 @@ describe("deploy/systemd", () => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-units-"));
     const files = UNITS.map((unit) => {
       const file = join(folder, `${unit}.service`);
-      // sluice is not installed here.
+      // Sluice is not installed here.
       writeFileSync(file, text(unit).replace("ExecStart=sluice ", "ExecStart=/bin/true "));
       return file;
     });

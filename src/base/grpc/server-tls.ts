@@ -3,13 +3,13 @@ import { type ConnectionOptions, createSecureContext, type SecureContext, connec
 import type { Endpoint } from "../inference/endpoint.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 
-/** How sluice speaks TLS with model servers; PEM texts. */
+/** How Sluice speaks TLS with model servers; PEM texts. */
 export interface ServerTlsSettings {
   /** The authorities of the servers' certificates; absent = those that Node.js knows. */
   readonly ca?: string | undefined;
   /** The name in the servers' certificates, also sent as SNI; absent = the host name of each endpoint. */
   readonly serverName?: string | undefined;
-  /** The certificate and key that sluice shows to the servers; absent = none. */
+  /** The certificate and key that Sluice shows to the servers; absent = none. */
   readonly client?: { readonly cert: string; readonly key: string } | undefined;
 }
 
@@ -19,7 +19,7 @@ export type Connect = (options: NetConnectOpts) => Socket;
 /** The code of the error of a server whose certificate or handshake is not in order. */
 export const SERVER_TLS_FAILED = "SERVER_TLS_FAILED";
 
-/** Which endpoints speak TLS, and how. The settings may change while sluice runs; open connections stay. */
+/** Which endpoints speak TLS, and how. The settings may change while Sluice runs; open connections stay. */
 export class ServerTls {
   readonly #byDefault: boolean;
   #settings: ServerTlsSettings;

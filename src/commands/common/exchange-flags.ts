@@ -75,7 +75,7 @@ const HELP = {
   window: "how long a request body may stay below --body-min-rate",
 } as const;
 
-/** Flags for the bytes of bodies in memory, and for the requests that sluice refuses when the memory is full. */
+/** Flags for the bytes of bodies in memory, and for the requests that Sluice refuses when the memory is full. */
 export const BODY_FLAGS = [
   row("body-budget", "quantity", LEAST_BUDGET, "256Mi", HELP.budget),
   row("small-body", "quantity", 0, "64Ki", HELP.small),

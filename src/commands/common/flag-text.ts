@@ -8,7 +8,7 @@ export function flagsHelp(table: readonly FlagRow[]): string {
     .join("");
 }
 
-/** The flags as Markdown: those that have an effect, then those that sluice accepts without effect. */
+/** The flags as Markdown: those that have an effect, then those that Sluice accepts without effect. */
 export function flagsMarkdown(table: readonly FlagRow[]): string {
   const active = table.filter(({ inert }) => inert === undefined);
   const rows = active.map(

@@ -15,7 +15,7 @@ export interface FlagRow {
   readonly type: FlagType;
   /** The default as typed; "" for an empty string or list. */
   readonly default: string;
-  /** Release of the reference that introduced the flag; "ours" for flags that only sluice has. */
+  /** Release of the reference that introduced the flag; "ours" for flags that only Sluice has. */
   readonly since: string;
   readonly help: string;
   /** Placeholder of the value in help texts; the type when absent. */
@@ -37,7 +37,7 @@ export interface FlagRow {
 
 /** The treatment of a flag that has no effect. */
 export interface Inert {
-  /** Values that ask for the behaviour that sluice has anyway: accepted without a warning. */
+  /** Values that ask for the behaviour that Sluice has anyway: accepted without a warning. */
   readonly harmless?: readonly string[];
   /** Any other value causes a warning, or an error. */
   readonly otherwise: "warn" | "refuse";

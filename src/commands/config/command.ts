@@ -10,7 +10,7 @@ interface ValidateFlags {
   readonly allowExperimentalPlugins: boolean;
 }
 
-/** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
+/** `sluice validate`: reports whether Sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command(
     "validate",

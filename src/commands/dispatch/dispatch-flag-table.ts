@@ -23,7 +23,7 @@ const DISPATCH_LOG_FLAGS = [
   { ...STACKTRACE, ...FIRST },
 ] as const satisfies readonly FlagRow[];
 
-/** Every current flag of the reference's Async Processor, and sluice's own flags (async-processor 8.1). */
+/** Every current flag of the reference's Async Processor, and Sluice's own flags (async-processor 8.1). */
 export const DISPATCH_FLAGS = [
   {
     ...FILE,

@@ -14,7 +14,7 @@ function ignored(because: string, ...harmless: readonly string[]): Inert {
 }
 
 /**
- * Every flag of the reference EPP, from v0.3 to HEAD, and sluice's own flags (epp-protocol 13.2, 13.3; scheduling appendix A).
+ * Every flag of the reference EPP, from v0.3 to HEAD, and Sluice's own flags (epp-protocol 13.2, 13.3; scheduling appendix A).
  * Flags with `inert` are known but have no effect.
  */
 export const EPP_FLAGS = [

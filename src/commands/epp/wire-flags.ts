@@ -220,7 +220,7 @@ export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
   return parityOf(flags, "max-request-body");
 }
 
-/** Whether sluice learns from answers how many bytes of text make a token. */
+/** Whether Sluice learns from answers how many bytes of text make a token. */
 export function learnsBytesPerTokenOf(flags: GivenFlags<typeof WIRE_FLAGS>): boolean {
   return parityOf(flags, "learn-bytes-per-token");
 }

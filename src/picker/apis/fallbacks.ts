@@ -5,7 +5,7 @@ import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
 import { COMMON_MEMBERS, countMember, parsedJson, readPrompts } from "./json-body.ts";
 
-/** The result for a body that sluice does not read: no model, no prompt and no usage. */
+/** The result for a body that Sluice does not read: no model, no prompt and no usage. */
 const RAW: ParsedBody = {
   model: "",
   modelRange: undefined,

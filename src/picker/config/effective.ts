@@ -21,7 +21,7 @@ export interface ProfilePlugin extends ConfiguredPlugin<MemberKind> {
   readonly weight: number;
 }
 
-/** A profile: filters, scorers and exactly one picker, in the order of the file. A picker that sluice added is last. */
+/** A profile: filters, scorers and exactly one picker, in the order of the file. A picker that Sluice added is last. */
 export interface EffectiveProfile {
   readonly name: string;
   readonly plugins: readonly ProfilePlugin[];
@@ -97,7 +97,7 @@ export interface EffectiveConfig {
   readonly hooks: readonly ConfiguredPlugin<"request-hook">[];
   /** Every plugin of the file, for plugins that refer to others by name. */
   readonly configured: readonly ConfiguredPlugin[];
-  /** The sources of data; without one of metrics, sluice scrapes nothing. */
+  /** The sources of data; without one of metrics, Sluice scrapes nothing. */
   readonly dataSources: readonly EffectiveDataSource[];
   /** Warnings about a file that loads: deprecations, plugins without effect. */
   readonly warnings: readonly string[];

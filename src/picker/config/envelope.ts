@@ -5,13 +5,13 @@ import { quantity } from "../../base/document/quantity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { renamedType, TYPES_WITHOUT_EFFECT, whyNoEffect, whyNoMore, whyNotYet } from "./published.ts";
 
-/** The version that sluice writes, then the others that it reads (scheduling 4.1). */
+/** The version that Sluice writes, then the others that it reads (scheduling 4.1). */
 export const API_VERSIONS = ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"] as const;
 
 /** In this version, `discovery` has a member for endpoints and one for other replicas; otherwise it equals its alpha. */
 export const V1 = API_VERSIONS[1];
 
-/** Whether sluice reads files of a version without a warning. */
+/** Whether Sluice reads files of a version without a warning. */
 export function isCurrent(version: (typeof API_VERSIONS)[number]): boolean {
   return version !== API_VERSIONS[2];
 }
@@ -250,7 +250,7 @@ function isPrintable(name: string): boolean {
   return !/[\p{Cc}\u2028\u2029]/u.test(name);
 }
 
-/** The most sources: sluice fetches each one from every endpoint. */
+/** The most sources: Sluice fetches each one from every endpoint. */
 const MAX_SOURCES = 16;
 
 /** The most bands of the file: fewer than the bands that flow control holds, which objectives may add to. */

@@ -14,7 +14,7 @@ export interface ExplainedConfig {
   readonly source: string;
   /** An EndpointPickerConfig with the same meaning and without defaults. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** By path in `config`, such as `plugins[0].type`: a line of the file, a default, or the reason why sluice added it. */
+  /** By path in `config`, such as `plugins[0].type`: a line of the file, a default, or the reason why Sluice added it. */
   readonly origins: Readonly<Record<string, string>>;
   /** Plugins that the file does not name. */
   readonly automatic: readonly { readonly name: string; readonly type: string; readonly because: string }[];

@@ -132,7 +132,7 @@ interface Saturable {
 }
 
 /**
- * Shows the saturation of the pool, and the number of endpoints without fresh metrics (scheduling 5.3, 8.6). From 1 on, sluice
+ * Shows the saturation of the pool, and the number of endpoints without fresh metrics (scheduling 5.3, 8.6). From 1 on, Sluice
  * refuses sheddable requests; with flow control requests wait. The value is computed for each scrape of the page.
  * @returns a function that stops this
  */

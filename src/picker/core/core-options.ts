@@ -66,7 +66,7 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly refusesEmptyBodies?: boolean;
   /** Request metrics also appear under the names of v0.3 to v1.0; default true. */
   readonly inferenceModelMetrics?: boolean;
-  /** Default: sluice traces nothing. */
+  /** Default: Sluice traces nothing. */
   readonly tracing?: Tracing | undefined;
   /** Absent = no limits by key and model. */
   readonly quotas?: Quotas | undefined;

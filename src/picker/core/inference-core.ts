@@ -352,7 +352,7 @@ export class InferenceCore {
     return this.models.poolKnown ? this.endpoints.candidates().endpoints : NO_ENDPOINTS;
   }
 
-  /** Logs a failure of sluice itself; the client has already got a 500. */
+  /** Logs a failure of Sluice itself; the client has already got a 500. */
   onError(error: unknown): void {
     this.#log.log("error", "internal", { err: error }, "internal error");
   }

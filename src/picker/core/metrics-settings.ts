@@ -274,7 +274,7 @@ const FIELDS = {
  * Returns the dialects of the process: the built-in ones, with the metrics of the flags in place of those of the default
  * engine. The reference's charts expect this: beside `defaultEngine: sglang` the flags name SGLang's metrics. A metric without
  * a flag stays as the engine has it. A KV metric from a flag has no former name to fall back to (S-13).
- * @param choice how sluice finds the engine of an endpoint
+ * @param choice how Sluice finds the engine of an endpoint
  * @throws SluiceError FLAG_VALUE for a wrong metric specification, FLAG_CONFLICT when no metric is left, ENGINE_UNKNOWN
  */
 export function dialectsWith(names: MetricNames, choice: EngineChoice = {}): Dialects {

@@ -42,7 +42,7 @@ export class Pool {
  * |---|---|---|---|
  * | empty | not yet, or no longer | no | no |
  * | reading | yes | yes | yes |
- * | paused | no: sluice reads nothing | is | no |
+ * | paused | no: Sluice reads nothing | is | no |
  * | complete | no | no | no |
  */
 export type State = "empty" | "reading" | "paused" | "complete";

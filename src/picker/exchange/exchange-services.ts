@@ -35,7 +35,7 @@ export interface ExchangeServices {
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** Compares what endpoints had in their caches with what was expected. Absent: nobody does. */
   readonly cacheReports?: CacheReports | undefined;
-  /** Undefined: sluice traces nothing, and the trace headers of a client go on unchanged. */
+  /** Undefined: Sluice traces nothing, and the trace headers of a client go on unchanged. */
   readonly tracing?: Tracing | undefined;
   /** Writes a line for each exchange. Absent: there is no such log, and exchanges gather nothing for it. */
   readonly log?: RequestLog | undefined;
@@ -48,7 +48,7 @@ export interface ExchangeServices {
   readonly refusesEmptyBodies: boolean;
   /** Answers carry the decision for requests that ask for it (`--decision-header`). */
   readonly decisionHeader: boolean;
-  /** Receives a failure of sluice itself, which the client sees as 500. */
+  /** Receives a failure of Sluice itself, which the client sees as 500. */
   onError(error: unknown): void;
   /**
    * Called when the proxy reports that an address outside of the pool served the request.

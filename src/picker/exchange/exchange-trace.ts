@@ -86,7 +86,7 @@ export class ExchangeTrace {
     this.#endDeciding();
     const trace = new HeaderList();
     this.#span.inject((name, value) => trace.add(name, value));
-    // A `tracestate` belongs to its `traceparent`. If sluice could not read that, the state must not go on.
+    // A `tracestate` belongs to its `traceparent`. If Sluice could not read that, the state must not go on.
     if (!this.#carried || trace.get("tracestate") !== undefined) return { ...routed, trace };
     return { ...routed, trace, removed: [...(routed.removed ?? []), "tracestate"] };
   }

@@ -17,12 +17,12 @@ const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vll
 export class ResponseObserver {
   /** The format of the answer; known once the request was understood. */
   format: AnswerFormat = "http";
-  /** The answer is one gRPC message: sluice returns it as a whole, like a JSON document (epp-protocol appendix B). */
+  /** The answer is one gRPC message: Sluice returns it as a whole, like a JSON document (epp-protocol appendix B). */
   single = false;
   status = 0;
   /** Monotonic ms of the response headers; NaN before them. */
   headersAt = Number.NaN;
-  /** Milliseconds that sluice spent on handling chunks. */
+  /** Milliseconds that Sluice spent on handling chunks. */
   handling = 0;
   /** Monotonic ms of the first non-empty chunk; NaN before it. */
   firstByteAt = Number.NaN;
@@ -33,7 +33,7 @@ export class ResponseObserver {
   #passes = 0;
   /** Lower case. */
   contentType = "";
-  /** Whether the body is compressed: sluice passes it on but cannot read it. */
+  /** Whether the body is compressed: Sluice passes it on but cannot read it. */
   isEncoded = false;
   #lastChunkAt = Number.NaN;
   /** Undefined before the first need, and where the answer holds no usage. */

@@ -96,7 +96,7 @@ export interface Wire {
 export interface Exchange {
   /** `x-request-id` of the client, or a generated UUID. Before `requestHeaders`, a generated id. */
   readonly requestId: string;
-  /** Whether sluice generated the request id. */
+  /** Whether Sluice generated the request id. */
   readonly requestIdGenerated: boolean;
   /** Whether the wire passes on the response chunk by chunk: `stream: true` in the request or an SSE content type. */
   readonly streaming: boolean;

@@ -12,7 +12,7 @@ import { promptEstimate } from "./token-estimate.ts";
 
 /** How a request ended, as far as limits are concerned. */
 export interface Outcome {
-  /** False: sluice itself refused the request, so it counts as never sent. */
+  /** False: Sluice itself refused the request, so it counts as never sent. */
   readonly sent: boolean;
   /** Tokens that the model server reported, or that its answer shows; NaN = nobody knows, so those of the reservation count. */
   readonly promptTokens: number;

@@ -18,7 +18,7 @@ const SOON = 5000;
 export interface DnsDiscoveryOptions {
   readonly settings: DnsSettings;
   /**
-   * Whether `start` fails where a name has no answer. Otherwise sluice starts with the other names, and asks again: DNS may
+   * Whether `start` fails where a name has no answer. Otherwise Sluice starts with the other names, and asks again: DNS may
    * come up after it.
    */
   readonly needsAnswers: boolean;

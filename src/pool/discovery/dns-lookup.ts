@@ -126,7 +126,7 @@ export class HostNameLookup implements NameLookup {
   }
 }
 
-/** A name with SRV records. All their targets count, whatever their priority and weight: sluice chooses by load. */
+/** A name with SRV records. All their targets count, whatever their priority and weight: Sluice chooses by load. */
 export class SrvLookup implements NameLookup {
   readonly #client: DnsClient;
   readonly #name: string;

@@ -37,7 +37,7 @@ const nameSettings = z
       : ({ kind: "srv", name: srv, labels, models } as const),
   );
 
-/** The section `dns`: names that sluice asks again at an interval. */
+/** The section `dns`: names that Sluice asks again at an interval. */
 export const dnsSettings = z.strictObject({
   names: z.array(nameSettings).min(1).max(MAX_NAMES),
   interval: duration({ min: LEAST_INTERVAL })

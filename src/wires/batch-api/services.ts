@@ -9,7 +9,7 @@ export interface BatchApiServices {
   readonly clock: Clock;
   /** Batches are new or cancelled. */
   wake(): void;
-  /** Receives errors of sluice, which the client sees as 500. */
+  /** Receives errors of Sluice, which the client sees as 500. */
   onError(error: unknown): void;
 }
 

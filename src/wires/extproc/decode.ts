@@ -4,7 +4,7 @@ import { HeaderNames, type Texts } from "./header-names.ts";
 import type { ProcessingRequest, ProtocolConfig, RequestKind } from "./messages.ts";
 
 // Tags are field number << 3 | wire type. A known field with another wire type counts as unknown. The decoder skips unknown
-// fields at every level, because proxies may be newer than sluice (envoy-data-plane 1.2.4, D-2).
+// fields at every level, because proxies may be newer than Sluice (envoy-data-plane 1.2.4, D-2).
 const LEN_1 = 0x0a;
 const LEN_2 = 0x12;
 const LEN_3 = 0x1a;

@@ -1,4 +1,4 @@
-/** Faults of proxies that sluice tolerates and reports to the operator. */
+/** Faults of proxies that Sluice tolerates and reports to the operator. */
 const NOTICES = {
   "repeated-end": "a proxy sent body messages after the end of a body; the picker ignores them",
   "streamed-request-body":

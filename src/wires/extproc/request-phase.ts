@@ -90,7 +90,7 @@ export class RequestPhase {
     return !this.#ended && !this.#routed;
   }
 
-  /** Bytes flow both ways from here, and sluice does not read them: an HTTP upgrade, or CONNECT. */
+  /** Bytes flow both ways from here, and Sluice does not read them: an HTTP upgrade, or CONNECT. */
   get tunnel(): boolean {
     return this.#tunnel;
   }

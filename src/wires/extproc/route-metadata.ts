@@ -15,8 +15,8 @@ const MAX_KEPT = 4096;
 type Entries = { [key: string]: StructValue };
 
 /**
- * The dynamic metadata of routed requests: the entries of plugins, by namespace, and sluice's entries in the namespace of the
- * destination. No plugin can replace sluice's entries. Source: epp-protocol 3.6, E-40, E-44, E-46 to E-48.
+ * The dynamic metadata of routed requests: the entries of plugins, by namespace, and Sluice's entries in the namespace of the
+ * destination. No plugin can replace Sluice's entries. Source: epp-protocol 3.6, E-40, E-44, E-46 to E-48.
  *
  * Most requests have one destination and nothing else. Those metadata are encoded once for each destination.
  */

@@ -24,7 +24,7 @@ const CHUNK = new PassingChunk();
 interface SessionOptions {
   readonly wire: WireOptions;
   readonly clock: Clock;
-  /** Faults of proxies that sluice tolerates. */
+  /** Faults of proxies that Sluice tolerates. */
   readonly notices: Notices;
   openExchange(wire: Wire): Exchange;
   /** Receives internal errors of sluice. */

@@ -32,7 +32,7 @@ function accessCounters(metrics: Pick<Metrics, "gatewayAccessTotal" | "gatewayKe
 
 /**
  * The label `outcome` of a request that was refused without an exchange. Who guesses keys must not look like a client that breaks
- * HTTP, and a fault of sluice like neither.
+ * HTTP, and a fault of Sluice like neither.
  * @param slug the value of `x-gateway-error`
  */
 export function outcomeOfUnopened(slug: string): "unauthorized" | "error" | "bad-request" {

@@ -70,7 +70,7 @@ export interface GatewayOptions extends ConfigSource, GatewayConnections {
   readonly batch?: BatchSettings | undefined;
   /** Absent = requests are not logged. */
   readonly requestLog?: RequestLogSettings | undefined;
-  /** Whether sluice learns from answers how many bytes of text make a token; default true. */
+  /** Whether Sluice learns from answers how many bytes of text make a token; default true. */
   readonly learnsBytesPerToken?: boolean;
 }
 

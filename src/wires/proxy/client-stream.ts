@@ -69,7 +69,7 @@ export abstract class ClientStream implements ClientSide, Timed {
   /** Gives up the answer, which the client does not read. */
   protected abstract giveUp(): void;
 
-  /** Answers the request, or opens its exchange. An error of sluice ends this request alone. */
+  /** Answers the request, or opens its exchange. An error of Sluice ends this request alone. */
   begin(): void {
     try {
       this.#begin();
@@ -127,7 +127,7 @@ export abstract class ClientStream implements ClientSide, Timed {
     this.driver.start(this.expectation === "continue");
   }
 
-  /** An internal error of sluice, before there was an exchange. */
+  /** An internal error of Sluice, before there was an exchange. */
   #failed(error: unknown): void {
     this.services.onError(error);
     if (this.gone) return;

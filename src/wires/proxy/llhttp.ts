@@ -3,7 +3,7 @@ import plain from "undici/lib/llhttp/llhttp-wasm.js";
 
 /**
  * The HTTP parser of Node.js, llhttp, as undici's package ships it in WebAssembly. It decides where a message begins and ends, so
- * that sluice reads requests as Node.js does, and answers as undici and Node.js do.
+ * that Sluice reads requests as Node.js does, and answers as undici and Node.js do.
  */
 
 /** Return values of callbacks, and error codes of `llhttp_execute` and `llhttp_finish`. */

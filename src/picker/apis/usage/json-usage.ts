@@ -73,7 +73,7 @@ function decode(body: Uint8Array, { start, end }: ByteRange): Usage | undefined 
   return usageFromValue(JSON.parse(asBuffer(body).toString("utf8", start, end)));
 }
 
-/** Bytes; sluice does not read the usage of a longer answer (docs/spec/decisions.md#response-body). */
+/** Bytes; Sluice does not read the usage of a longer answer (docs/spec/decisions.md#response-body). */
 export const MAX_OBSERVED_BODY = 4 * 1024 * 1024;
 
 /** Reads the usage of an answer that is one JSON document, at its end. It keeps references to the chunks until then. */

@@ -78,7 +78,7 @@ async function unreadable(path: string, module: string, error: unknown): Promise
 /** The most milliseconds that a module may take to load, with its top-level `await`. */
 const LOAD_BUDGET = 10_000;
 
-/** The names that users' modules import, and the file of sluice behind each: a source file or a built one, like this file. */
+/** The names that users' modules import, and the file of Sluice behind each: a source file or a built one, like this file. */
 const OURS: ReadonlyMap<string, string> = new Map(
   [
     ["sluice/plugin", "../../../base/plugin/index"] as const,
@@ -166,7 +166,7 @@ function fileOf(url: string): string | undefined {
   }
 }
 
-/** The folder of sluice's own stack frames: the module causes an error that sluice throws when the module calls it. */
+/** The folder of Sluice's own stack frames: the module causes an error that Sluice throws when the module calls it. */
 const SOURCES = fileURLToPath(new URL("../../..", import.meta.url));
 
 function remedyOf(error: unknown, text: string): string {

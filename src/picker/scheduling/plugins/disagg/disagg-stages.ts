@@ -13,7 +13,7 @@ interface DisaggSettings {
   readonly decode: string;
   readonly prefill: string;
   readonly encode: string | undefined;
-  /** Undefined: sluice skips the stage, unless prefill is first. */
+  /** Undefined: Sluice skips the stage, unless prefill is first. */
   readonly prefillDecider: Decider | undefined;
   readonly encodeDecider: Decider | undefined;
   /** As of `ProfileHandler`. */

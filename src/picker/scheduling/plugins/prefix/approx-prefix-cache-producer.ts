@@ -317,7 +317,7 @@ class ApproxPrefixCache implements Producer {
   }
 
   /**
-   * Engines count tokens in blocks of their own size. Without their block size, the configured number of sluice's blocks
+   * Engines count tokens in blocks of their own size. Without their block size, the configured number of Sluice's blocks
    * counts.
    */
   #capacityOf({ metrics }: Endpoint): IndexCapacity {

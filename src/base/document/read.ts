@@ -74,7 +74,8 @@ export function unreadable(path: string, cause: unknown): SluiceError {
 function nearFile(path: string): string {
   const [folder, ending] = [dirname(path), extname(path)];
   try {
-    const beside = readdirSync(folder).filter((name) => extname(name) === ending);
+    // A link without its target has the name of the missing file.
+    const beside = readdirSync(folder).filter((name) => extname(name) === ending && name !== basename(path));
     // Without the ending, which would make all names of its kind alike.
     const found = nearest(
       basename(path, ending),

@@ -109,7 +109,7 @@ const peers = section({
 const picker = section({
   configFile: z.string().min(1).optional().describe("The file of an EndpointPickerConfig; watched for changes."),
   profile: z.enum(BUILT_IN_PROFILES).optional().describe("A built-in profile."),
-  config: z.record(z.string(), z.unknown()).optional().describe("An EndpointPickerConfig, written here."),
+  config: z.record(z.string(), z.unknown()).optional().describe("An EndpointPickerConfig, inline."),
   allowExperimentalPlugins: z.boolean().default(false).describe("Permit alpha plugins."),
 }).superRefine(({ configFile, profile, config }, context) => {
   const given = Object.entries({ configFile, profile, config }).filter(([, value]) => value !== undefined);

@@ -8,7 +8,7 @@ export interface KubernetesSettings extends Pick<ResolverOptions, "matching" | "
   readonly members:
     | { readonly kind: "pool"; readonly name: string; readonly group: string | undefined }
     | { readonly kind: "selector"; readonly selector: string; readonly ports: readonly number[] };
-  /** A kubeconfig file; undefined = the service account of the pod, else the file that KUBECONFIG names. */
+  /** A kubeconfig file; undefined = the files that KUBECONFIG names, else the service account of the pod. */
   readonly kubeconfig: string | undefined;
   readonly leaderElection: boolean;
   /** TokenReview and SubjectAccessReview guard the metrics port. */

@@ -33,7 +33,7 @@ export class FolderSigns {
     this.#wait();
   }
 
-  /** Has the folder checked as after an event. */
+  /** Calls for a check, as an event does. */
   sign(): void {
     if (this.#closed || this.#settling !== undefined) return;
     const { clock, settle, check } = this.#options;
@@ -49,16 +49,14 @@ export class FolderSigns {
 
   close(): void {
     this.#closed = true;
-    this.#watcher?.close();
-    this.#watcher = undefined;
+    this.#detach();
     this.#settling?.cancel();
     this.#waiting?.cancel();
   }
 
   #attach(): void {
     const lost = (error: unknown): void => {
-      this.#watcher?.close();
-      this.#watcher = undefined;
+      this.#detach();
       if (this.#saidUnwatchable) return;
       this.#saidUnwatchable = true;
       this.#options.unwatchable(error);
@@ -71,13 +69,17 @@ export class FolderSigns {
     }
   }
 
+  #detach(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+
   #wait(): void {
     this.#waiting = this.#options.clock.after(
       this.#options.every,
       () => {
         // Renewed at every check: the watch of a folder that was removed and created again stays silent for ever.
-        this.#watcher?.close();
-        this.#watcher = undefined;
+        this.#detach();
         this.#attach();
         this.#options.check();
         this.#wait();

@@ -22,20 +22,19 @@ export function isMissing(error: unknown): boolean {
 /** Objects that another thread may upload: an upload hashes and copies megabytes at a time, which would hold up the requests of this one. */
 export class RelayedObjects implements FileObjects {
   readonly #objects: FileObjects;
-  #put: FileObjects["put"];
+  #upload: FileObjects["put"] | undefined;
 
   constructor(objects: FileObjects) {
     this.#objects = objects;
-    this.#put = (id, path) => objects.put(id, path);
   }
 
-  /** @param put makes uploads from now on; undefined = this thread makes them */
-  uploadBy(put: FileObjects["put"] | undefined): void {
-    this.#put = put ?? ((id, path) => this.#objects.put(id, path));
+  /** @param upload makes uploads from now on; undefined = this thread makes them */
+  uploadBy(upload: FileObjects["put"] | undefined): void {
+    this.#upload = upload;
   }
 
   put(id: string, path: string): Promise<void> {
-    return this.#put(id, path);
+    return this.#upload === undefined ? this.#objects.put(id, path) : this.#upload(id, path);
   }
 
   get(id: string, signal?: AbortSignal): ReturnType<FileObjects["get"]> {

@@ -62,6 +62,11 @@ export class Findings {
     this.#of(document).push({ path, problem });
   }
 
+  /** Refuses one of two names of the same setting, both of which the section has. */
+  refuseAlias(document: Document, alias: string, usual: string): void {
+    this.refuse(document, [alias], `is an alias of ${usual}, and the section has both; keep one`);
+  }
+
   warn(document: Document, path: Path, text: string): void {
     const place = formatPosition(document.positionOf(path));
     this.#warnings.push(path.length === 0 ? `${place}: ${text}` : `${place}: ${formatPath(path)}: ${text}`);

@@ -166,7 +166,7 @@ export async function redisConnectionOf(
   for (const which of TLS_FILES) {
     const [other, usual] = TLS_NAMES[which];
     if (entry[usual] !== undefined && entry[other] !== undefined && entry[usual] !== entry[other])
-      findings.refuse(document, [other], `is an alias of ${usual}, and the section has both; keep one`);
+      findings.refuseAlias(document, other, usual);
     if (paths[which] !== undefined && !secure)
       findings.refuse(document, [fieldOf(which)], "needs TLS: use a rediss:// url");
   }

@@ -106,8 +106,7 @@ class TransportReader {
     const own = leasesOf(entry);
     const given = this.#document.value as Readonly<Record<string, unknown>>;
     for (const [alias, usual] of LEASE_ALIASES)
-      if (entry[alias] !== undefined && given[usual])
-        this.#refuse([alias], `is an alias of ${usual}, and the section has both; keep one`);
+      if (entry[alias] !== undefined && given[usual]) this.#findings.refuseAlias(this.#document, alias, usual);
     const seconds = entry.claim_lease_ttl_seconds;
     return {
       ...own,

@@ -2,9 +2,9 @@
 -- KEYS: the queue; the claims of llm-d-async, their owners, their leases. ARGV: most claims; bytes after which it stops.
 -- Answer: entries that went back; leases that have run out and are left.
 --
--- llm-d-async keeps the end of a lease in Unix seconds, and puts a request back with its deadline as the score. The entry is in the queue
--- before its claim goes: a failure in between leaves an entry that is there twice in name only, since a sorted set holds it
--- once. Without its owner, a claim cannot be settled by a process that wakes up late.
+-- llm-d-async keeps the end of a lease in Unix seconds, and puts a request back with its deadline as the score. The entry is in
+-- the queue before its claim goes: a failure in between leaves it in both places, and to add it to the queue again changes
+-- nothing. Without its owner, a claim cannot be settled by a process that wakes up late.
 
 local queue, claims, owners, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local until_ = '(' .. redis.call('TIME')[1]

@@ -107,13 +107,11 @@ function requeueOrBury(
  * @throws SluiceError of the connection
  */
 export async function adoptAbandoned(redis: Redis, queueName: string): Promise<number> {
+  const keys = [queueName, ...llmdKeys(queueName)];
+  const most = [String(CLAIMS_PER_STEP), String(MOST_BYTES)];
   let adopted = 0;
   for (;;) {
-    const keys = [queueName, ...llmdKeys(queueName)];
-    const [back, left] = (await redis.run(ADOPT, keys, [String(CLAIMS_PER_STEP), String(MOST_BYTES)])) as [
-      number,
-      number,
-    ];
+    const [back, left] = (await redis.run(ADOPT, keys, most)) as [number, number];
     adopted += back;
     if (left === 0 || back === 0) return adopted;
   }

@@ -37,7 +37,13 @@ export interface PickScene {
 }
 
 const SCENE_KEYS: Keys<PickScene> = {
-  ...{ plugins: true, profiles: true, endpoints: true, request: true, earlier: true, prepared: true, seed: true },
+  plugins: true,
+  profiles: true,
+  endpoints: true,
+  request: true,
+  earlier: true,
+  prepared: true,
+  seed: true,
 };
 
 /**

@@ -39,10 +39,14 @@ export interface EndpointSketch {
   readonly rank?: number;
 }
 
-/** Tests run without a check of their types: a key with a typing error would leave the default in place. */
+/** All keys of a sketch. */
 export type Keys<T> = Readonly<Record<keyof T, true>>;
 
-/** @param what the sketch, as the message names it @throws Error that names an unknown key and the nearest known one */
+/**
+ * Refuses a key with a typing error, which would leave the default in place: tests may run without a check of their types.
+ * @param what the sketch, as the message names it
+ * @throws Error that names an unknown key and the nearest known one
+ */
 export function refuseUnknownKeys<T extends object>(sketch: T, known: Keys<T>, what: string): void {
   for (const key of Object.keys(sketch))
     if (!Object.hasOwn(known, key))

@@ -2,8 +2,8 @@ import { setFlagsFromString } from "node:v8";
 import { givenOptions, isMeasured } from "./v8-options.ts";
 
 /**
- * Calls after which Maglev compiles a function, calls that V8 waits once a function has met new types, and calls after which
- * TurboFan compiles again what Maglev has compiled.
+ * Calls after which Maglev compiles a function, calls for which V8 waits after a function has met new types, and calls
+ * after which TurboFan compiles again what Maglev has compiled.
  */
 const COUNTS = ["invocation-count-for-maglev", "minimum-invocations-after-ic-update", "invocation-count-for-turbofan"];
 const WARMING = [200, 200, 30_000];

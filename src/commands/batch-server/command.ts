@@ -43,7 +43,7 @@ export function batchServerCommand(): Command {
     )
     .option(
       "--gateway-metrics <url>",
-      "metrics page of the gateway or picker: requests wait while its model servers are busy; absent = no gate. For a gateway or picker without keys for background requests; with it, give few --batch-workers to protect live requests",
+      "metrics page of the gateway or picker: requests wait while its model servers are busy; absent = no gate. Needed where --gateway-key-file has no key for background requests; there, give few --batch-workers to protect live requests",
     )
     .option("--listen <address>", "address of the API", "127.0.0.1:8100")
     .option("--admin <address>", "address of the page, /metrics and /debug/batches", "127.0.0.1:19003")

@@ -14,7 +14,7 @@ interface Row {
   readonly revoked: boolean;
 }
 
-/** Of a key for background requests that has no objective and no priority of its own: below all that nobody has given one. */
+/** The priority of a key for background requests that states no objective and no priority: below 0, that of requests without one. */
 const BACKGROUND_PRIORITY = -1;
 /** Compared in place of a digest that there is none of. No key has it: that would be a preimage of SHA-256. */
 const NO_DIGEST = Buffer.alloc(32);
